@@ -1,0 +1,43 @@
+"""The server's view of an engine. Implemented over ZeroMQ (`ProcessClient`) and in-process for tests (`LocalClient`)."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Protocol
+
+from engine.messages import EngineInfo, EngineStats, Generate, TokensGenerated
+from models.processing.base import PreparedMedia
+
+MediaSource = Callable[[bytes], Awaitable[PreparedMedia]]
+"""Prepare the media with this key, now. Called only if the engine needs the tensors; raises MediaError if it can't."""
+
+
+class RequestError(Exception):
+    """The engine refused or lost one request. `code` and `param` as in messages.RequestFailed."""
+
+    def __init__(self, message: str, code: str, param: str | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.param = param
+
+
+class EngineDead(Exception):
+    """The engine's process is gone or never came up."""
+
+
+class EngineClient(Protocol):
+    info: EngineInfo
+    stats: EngineStats
+
+    def generate(self, request: Generate, media: MediaSource) -> AsyncIterator[TokensGenerated]:
+        """Events of all choices as they come. Raises RequestError or EngineDead. Closing the iterator aborts the request."""
+        ...
+
+    def abort(self, request_id: str) -> None: ...
+
+    @property
+    def alive(self) -> bool: ...
+
+    def seconds_since_progress(self) -> float:
+        """0 while idle and alive; else seconds since the engine last finished a step or answered a ping."""
+        ...
+
+    async def close(self) -> None: ...

@@ -1,0 +1,68 @@
+"""A token sequence with its media spans: append-only, cut into blocks for the cache."""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from kvcache.spans import MediaSpan, clip
+
+
+class TokenBlock(NamedTuple):
+    """One full block: its token ids, and the spans within it, clipped (positions are relative to the block)."""
+
+    ids: tuple[int, ...]
+    spans: tuple[MediaSpan, ...]
+
+
+class TokenSequence:
+    """Token ids and the spans of placeholder tokens among them.
+
+    Spans are sorted, disjoint, non-empty and inside the sequence (ValueError otherwise). Appending a token and
+    slicing after the last span cost the same however many spans there are, since both happen for every decoded token.
+    """
+
+    __slots__ = ("_ends", "_last_end", "ids", "spans")
+
+    def __init__(self, ids: Iterable[int], spans: Iterable[MediaSpan] = ()) -> None:
+        self.ids: list[int] = list(ids)
+        self.spans: tuple[MediaSpan, ...] = tuple(spans)
+        _check_spans(self.spans, len(self.ids))
+        self._ends = [span.end for span in self.spans]
+        self._last_end = self._ends[-1] if self._ends else 0
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def append(self, token_id: int) -> None:
+        self.ids.append(token_id)
+
+    def spans_within(self, start: int, end: int) -> list[MediaSpan]:
+        """Spans clipped to `[start, end)` (see `spans.clip`), in O(1) past the last span, else O(log n + hits)."""
+        if start >= self._last_end:
+            return []
+        first = bisect_right(self._ends, start)
+        hits: list[MediaSpan] = []
+        for index in range(first, len(self.spans)):
+            if self.spans[index].start >= end:
+                break
+            hits.append(self.spans[index])
+        return clip(hits, start, end)
+
+    def block(self, index: int, size: int) -> TokenBlock:
+        """Block number `index` of `size` tokens. IndexError unless it is full."""
+        start = index * size
+        if not 0 <= start <= len(self.ids) - size:
+            raise IndexError(f"block {index} of {size} tokens is not full in a sequence of {len(self.ids)} tokens")
+        return TokenBlock(tuple(self.ids[start : start + size]), tuple(self.spans_within(start, start + size)))
+
+    def blocks(self, size: int) -> Iterator[TokenBlock]:
+        """Every full block in order; a tail shorter than `size` is left out."""
+        return (self.block(index, size) for index in range(len(self.ids) // size))
+
+
+def _check_spans(spans: Sequence[MediaSpan], num_tokens: int) -> None:
+    previous_end = 0
+    for span in spans:
+        if not previous_end <= span.start < span.end <= num_tokens or span.offset < 0:
+            raise ValueError(f"span {span.start}..{span.end} is empty, out of order or outside {num_tokens} tokens")
+        previous_end = span.end

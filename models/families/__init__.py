@@ -1,0 +1,1 @@
+"""One file a family: weights' names, encoder, merge. Everything that needs torch."""

@@ -1,0 +1,94 @@
+"""What the engine and a model family promise each other. Families implement `ServedModel`; the engine the rest."""
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import torch
+
+from models.processing.base import MediaLayout, Processing
+
+
+class AttentionSpec(NamedTuple):
+    """What a model asks of attention. windows: for each layer, how many keys a row sees at most, None for all."""
+
+    num_heads: int
+    num_kv_heads: int
+    head_dim: int
+    scale: float
+    windows: tuple[int | None, ...]
+
+    @property
+    def num_layers(self) -> int:
+        return len(self.windows)
+
+
+class PagedAttention(Protocol):
+    """One planned step of a paged back end."""
+
+    def attend(self, layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        """Write k and v [rows, kv_heads, head_dim] at the rows' slots, then attend from q [rows, heads, head_dim].
+
+        Returns [rows, heads, head_dim]. Every key of the step is written before any row attends."""
+        ...
+
+
+class FusedDecoder(Protocol):
+    """Runs all layers of a decoder at once (a recorded step); the engine installs one where the machine has it."""
+
+    def accepts(self, num_rows: int, attention: PagedAttention) -> bool: ...
+
+    def run(
+        self, hidden: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, attention: PagedAttention
+    ) -> torch.Tensor:
+        """hidden [rows, hidden_size], cos and sin [rows, head_dim] -> hidden after the final norm [rows, hidden_size]."""
+        ...
+
+
+class MediaRows(NamedTuple):
+    """Rows [start, end) of a step's batch are placeholders; `encoding` [end - start, encoding_width] replaces them."""
+
+    start: int
+    end: int
+    encoding: torch.Tensor
+
+
+class ForwardBatch(NamedTuple):
+    """The flattened rows of one step: ids int64 [rows], positions int64 [axes, rows], media sorted by start."""
+
+    ids: torch.Tensor
+    positions: torch.Tensor
+    media: Sequence[MediaRows]
+
+
+class EncoderInput(NamedTuple):
+    """One picture or sound for the encoder: prepared arrays as tensors on the model's device, and its layout."""
+
+    arrays: dict[str, torch.Tensor]
+    layout: MediaLayout
+
+
+class ServedModel(Protocol):
+    """A loaded checkpoint."""
+
+    architecture: str
+    processing: Processing
+    attention: AttentionSpec
+    dtype: torch.dtype
+    device: torch.device
+    vocab_size: int
+    max_positions: int
+    """The longest sequence, in tokens, that the checkpoint was made for."""
+    encoding_width: int
+    """Elements that the encoder returns for each media token (hidden size, more where later layers get some too)."""
+
+    def encode(self, kind: str, items: Sequence[EncoderInput]) -> list[torch.Tensor]:
+        """Encode each item alone and whole: [layout.num_tokens, encoding_width] each, dtype of the model."""
+        ...
+
+    def forward(self, batch: ForwardBatch, attention: PagedAttention) -> torch.Tensor:
+        """Embed, merge media, run the decoder: hidden states after the final norm [rows, hidden_size]."""
+        ...
+
+    def logits(self, hidden: torch.Tensor) -> torch.Tensor:
+        """[n, hidden_size] -> float32 [n, vocab_size]."""
+        ...
