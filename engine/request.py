@@ -1,0 +1,66 @@
+"""What was asked (`EngineRequest`, frozen) and where each answer stands (`Sequence`, mutable, private to the engine)."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from engine.messages import Grammar, MediaItem, SamplingParams
+from kvcache.sequence import TokenSequence
+
+
+@dataclass(frozen=True, slots=True)
+class EngineRequest:
+    """One admitted request: checked against context, pool and encoder budget, so it can be finished."""
+
+    request_id: str
+    namespace: bytes
+    prompt_ids: tuple[int, ...]
+    spans: tuple  # of kvcache.spans.MediaSpan
+    media: dict[bytes, MediaItem]
+    positions: np.ndarray
+    """int64 [axes, prompt tokens]."""
+    next_position: int
+    """Rotary position of the first generated token, equal on all axes."""
+    sampling: SamplingParams
+    num_choices: int
+    grammar: Grammar | None
+    indivisible: tuple[tuple[int, int], ...]
+    """Token ranges of bidirectional spans: never split across steps, never hit in part."""
+    arrival: int
+    """Order of arrival; the oldest running request always advances."""
+
+
+@dataclass(slots=True, eq=False)
+class Sequence:
+    """One choice of a request. The whole of its state is `num_computed_tokens` against `len(tokens)`."""
+
+    number: int
+    """The cache's owner number: never reused."""
+    request: EngineRequest
+    choice: int
+    tokens: TokenSequence
+    """Prompt and generated tokens."""
+    num_computed_tokens: int = 0
+    num_cached_tokens: int | None = None
+    """Prompt tokens found in the cache at first admission."""
+    matcher: object | None = None
+    """Grammar state, if the request has one."""
+    output_logprobs: list = field(default_factory=list)
+
+    @property
+    def num_prompt_tokens(self) -> int:
+        return len(self.request.prompt_ids)
+
+    @property
+    def num_output_tokens(self) -> int:
+        return len(self.tokens) - len(self.request.prompt_ids)
+
+    def positions(self, start: int, end: int) -> np.ndarray:
+        """int64 [axes, end - start]: the prompt's table, then one position a generated token, equal on all axes."""
+        prompt = self.request.positions
+        length = prompt.shape[1]
+        if end <= length:
+            return prompt[:, start:end]
+        tail = np.arange(max(start, length), end, dtype=np.int64) - length + self.request.next_position
+        tail = np.broadcast_to(tail, (prompt.shape[0], len(tail)))
+        return tail if start >= length else np.concatenate([prompt[:, start:], tail], axis=1)

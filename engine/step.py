@@ -1,0 +1,67 @@
+"""One scheduling step, as the scheduler hands it to the runner, and what comes back."""
+
+from collections.abc import Sequence as Seq
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from engine.messages import TokenLogprobs
+from engine.request import Sequence
+from kvcache.encodings import EncodingId
+
+
+class StepRow(NamedTuple):
+    """Compute tokens [start, end) of a sequence in this step. samples: the last of them yields a new token."""
+
+    sequence: Sequence
+    start: int
+    end: int
+    block_table: Seq[int]
+    samples: bool
+
+
+class EncodeItem(NamedTuple):
+    """Run the encoder for this media before the forward pass and keep the result under `encoding`."""
+
+    encoding: EncodingId
+    kind: str
+    layout: object  # models.processing.base.MediaLayout
+    arrays: dict[str, np.ndarray]
+
+
+class Step(NamedTuple):
+    rows: list[StepRow]
+    encode: list[EncodeItem]
+
+    @property
+    def num_tokens(self) -> int:
+        return sum(row.end - row.start for row in self.rows)
+
+
+class SampledToken(NamedTuple):
+    token_id: int
+    logprobs: TokenLogprobs | None
+
+
+class RowFault(NamedTuple):
+    """One row's own failure (non-finite logits, a broken grammar): only its request fails."""
+
+    message: str
+
+
+class StepRunner(Protocol):
+    """Turns a step into tokens. `Runner` does it with a model; tests of the scheduler with arithmetic."""
+
+    def encode(self, items: Seq[EncodeItem]) -> dict[EncodingId, str]:
+        """Run the encoder for each item and hold the results. Returns messages for those that failed, the rest are held."""
+        ...
+
+    def execute(self, rows: Seq[StepRow]) -> dict[int, SampledToken | RowFault]:
+        """Forward and sample. Results by sequence number, for the rows with `samples`. Raises if the step as a whole failed."""
+        ...
+
+    def drop_encodings(self, encodings: Seq[EncodingId]) -> None:
+        """Evicted by the scheduler's EncodingCache: free the tensors."""
+        ...
+
+    def encoding_size_bytes(self, layout: object) -> int: ...
