@@ -20,6 +20,7 @@ check: $(BIN)/.installed
 	$(BIN)/ruff check .
 	$(BIN)/pyright
 	$(BIN)/lint-imports
+	if test -x $(BIN)/hadolint; then $(BIN)/hadolint Dockerfile; fi
 
 fix: $(BIN)/.installed
 	$(BIN)/ruff check --fix .
