@@ -1,0 +1,105 @@
+"""Qwen2-VL and Qwen2.5-VL without their weights: pictures, placeholders and three-axis (M-RoPE) positions."""
+
+import json
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from kvcache.spans import MediaSpan
+from models.checkpoint import Checkpoint
+from models.processing.base import MediaError, MediaLayout, Placeholder, PositionTable, PreparedMedia
+from models.processing.image import PatchedImages
+
+
+class Qwen2VLProcessing:
+    """`Processing` of Qwen2-VL. One placeholder token for each merged patch; the template itself writes the brackets."""
+
+    kinds = frozenset({"image"})
+    bidirectional_kinds: frozenset[str] = frozenset()
+    sampling_rate = 0
+
+    def __init__(self, images: PatchedImages, image_token: str, image_token_id: int) -> None:
+        self.images = images
+        self.image_token = image_token
+        self.image_token_id = image_token_id
+        self.fingerprint = fingerprint(self, images.settings)
+
+    @classmethod
+    def from_checkpoint(cls, checkpoint: Checkpoint) -> "Qwen2VLProcessing":
+        return cls(
+            PatchedImages.from_checkpoint(checkpoint),
+            checkpoint.tokenizer_config.get("image_token", "<|image_pad|>"),
+            checkpoint.config.get("image_token_id", 151655),
+        )
+
+    def marker(self, kind: str) -> str:
+        _require(kind == "image", kind)
+        return self.image_token
+
+    def image_layout(self, width: int, height: int, options: str = "") -> MediaLayout:
+        return self.images.layout(width, height, options)
+
+    def audio_layout(self, num_samples: int) -> MediaLayout:
+        raise MediaError("This model takes no audio.", "unsupported_media")
+
+    def prepare_image(self, image: Image.Image, options: str = "") -> PreparedMedia:
+        """pixel_values: see `PatchedImages.prepare`."""
+        return self.images.prepare(image, options)
+
+    def prepare_audio(self, samples: np.ndarray) -> PreparedMedia:
+        raise MediaError("This model takes no audio.", "unsupported_media")
+
+    def placeholder(self, kind: str, layout: MediaLayout) -> Placeholder:
+        _require(kind == "image", kind)
+        return Placeholder([self.image_token_id] * layout.num_tokens, [(0, layout.num_tokens)])
+
+    def positions(
+        self, num_tokens: int, spans: Sequence[MediaSpan], items: Sequence[tuple[str, MediaLayout]]
+    ) -> PositionTable:
+        return mrope_positions(num_tokens, spans, items, self.images.merge_size)
+
+
+class Qwen2_5VLProcessing(Qwen2VLProcessing):
+    """The same for Qwen2.5-VL, whose still pictures follow the same rules."""
+
+
+def mrope_positions(
+    num_tokens: int, spans: Sequence[MediaSpan], items: Sequence[tuple[str, MediaLayout]], merge_size: int
+) -> PositionTable:
+    """Positions on the axes (time, row, column): int64 [3, num_tokens].
+
+    Text and sound count on, equal on all axes. A picture starts where the text before it ended, spreads over its
+    rows and columns at one moment, and text goes on after the longer of the two (Qwen2-VL, arXiv 2409.12191).
+    """
+    ids = np.empty((3, num_tokens), np.int64)
+    done, position = 0, 0
+    pictures = ((s, layout) for s, (kind, layout) in zip(spans, items, strict=True) if kind == "image")
+    for span, layout in sorted(pictures, key=lambda picture: picture[0].start):
+        position = _count_on(ids[:, done : span.start], position)
+        _, rows, columns = (side // merge_size for side in layout.grid)
+        block = ids[:, span.start : span.end]
+        block[0] = position
+        block[1] = np.arange(position, position + rows).repeat(columns)
+        block[2] = np.tile(np.arange(position, position + columns), rows)
+        done, position = span.end, position + max(rows, columns)
+    return PositionTable(ids, _count_on(ids[:, done:], position))
+
+
+def fingerprint(processing: object, settings: dict[str, Any]) -> str:
+    """One line that names a processor, its settings and the libraries whose versions shape its output."""
+    libraries = {name: version(name) for name in ("pillow", "numpy")}
+    return f"{type(processing).__name__} {json.dumps({**settings, **libraries}, sort_keys=True)}"
+
+
+def _count_on(ids: np.ndarray, position: int) -> int:
+    """Fill ids [3, n] with position, position + 1, ... on all axes; returns the next position."""
+    ids[:] = np.arange(position, position + ids.shape[1])
+    return position + ids.shape[1]
+
+
+def _require(known: bool, kind: str) -> None:
+    if not known:
+        raise ValueError(f"this model takes no {kind}")
