@@ -1,0 +1,85 @@
+"""What a back end is told about a step, in plain numbers. Knows neither requests nor tensors of a model."""
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from models.interface import PagedAttention
+
+BLOCK_SIZE = 16
+"""Tokens in a block, fixed by the layout of the pages."""
+
+
+class Chunk(NamedTuple):
+    """One sequence's share of a step: tokens [start, end) are computed, `block_table` has places for [0, end).
+
+    bidirectional: token ranges of the sequence whose rows see each other in both directions; sorted, disjoint,
+    and none reaches over `end` unless it also begins there or later.
+    """
+
+    start: int
+    end: int
+    block_table: Sequence[int]
+    bidirectional: Sequence[tuple[int, int]] = ()
+
+
+class KeyRanges(NamedTuple):
+    """Row i of a chunk sees the keys [first[i], until[i]) of its sequence. int32 [rows] each."""
+
+    first: np.ndarray
+    until: np.ndarray
+
+
+def key_ranges(chunk: Chunk, window: int | None) -> KeyRanges:
+    """Causal, at most `window` keys back, widened to the whole span for rows of a bidirectional span.
+
+    ValueError if such a span is cut by the end of the chunk: its rows would miss keys.
+    """
+    until = np.arange(chunk.start + 1, chunk.end + 1, dtype=np.int32)
+    first = np.zeros_like(until) if window is None else np.maximum(until - window, 0)
+    for start, end in chunk.bidirectional:
+        if end <= chunk.start or start >= chunk.end:
+            continue
+        if end > chunk.end:
+            raise ValueError(f"bidirectional span {start}..{end} is cut at {chunk.end}")
+        rows = slice(max(start - chunk.start, 0), end - chunk.start)
+        until[rows] = end
+        first[rows] = np.minimum(first[rows], start)
+    return KeyRanges(first, until)
+
+
+class StepPlan:
+    """The step's flattened rows, chunk after chunk, and where their keys and values go."""
+
+    def __init__(self, chunks: Sequence[Chunk]) -> None:
+        self.chunks = tuple(chunks)
+        sizes = [chunk.end - chunk.start for chunk in self.chunks]
+        self.row_starts: list[int] = [0]
+        for size in sizes:
+            self.row_starts.append(self.row_starts[-1] + size)
+        self.num_rows = self.row_starts[-1]
+
+    @cached_property
+    def slots(self) -> np.ndarray:
+        """int64 [rows]: each row's place, counted in tokens from the start of the pages."""
+        slots = np.empty(self.num_rows, dtype=np.int64)
+        for index, (start, end, table, _) in enumerate(self.chunks):
+            row = self.row_starts[index]
+            if end - start == 1:
+                slots[row] = table[start // BLOCK_SIZE] * BLOCK_SIZE + start % BLOCK_SIZE
+                continue
+            first_block = start // BLOCK_SIZE
+            blocks = np.asarray(table[first_block : -(-end // BLOCK_SIZE)], dtype=np.int64)
+            places = np.arange(start, end) - first_block * BLOCK_SIZE
+            slots[row : row + end - start] = blocks[places // BLOCK_SIZE] * BLOCK_SIZE + places % BLOCK_SIZE
+        return slots
+
+
+class AttentionBackend(Protocol):
+    """Protocol: plan once a step, then the model calls `attend` of what it returns, layer after layer."""
+
+    name: str
+
+    def plan(self, chunks: Sequence[Chunk]) -> PagedAttention: ...
