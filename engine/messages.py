@@ -96,7 +96,11 @@ class Shutdown(msgspec.Struct, frozen=True, tag=True):
     """Stop accepting; finish nothing; leave."""
 
 
-Command = Generate | Abort | MediaPrepared | MediaUnavailable | Shutdown
+class Ping(msgspec.Struct, frozen=True, tag=True):
+    """Answered by Pong between two steps: tells a loop that waits from one that hangs."""
+
+
+Command = Generate | Abort | MediaPrepared | MediaUnavailable | Shutdown | Ping
 
 # Events, engine to server.
 
@@ -187,6 +191,17 @@ class EngineStats(msgspec.Struct, frozen=True, tag=True):
     num_finished: int = 0
 
 
+class Pong(msgspec.Struct, frozen=True, tag=True):
+    pass
+
+
 Event = (
-    TokensGenerated | RequestFailed | MediaNeeded | EngineInfo | EngineFailed | LoadProgress | EngineStats
+    TokensGenerated
+    | RequestFailed
+    | MediaNeeded
+    | EngineInfo
+    | EngineFailed
+    | LoadProgress
+    | EngineStats
+    | Pong
 )

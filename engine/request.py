@@ -2,10 +2,30 @@
 
 from dataclasses import dataclass, field
 
+from typing import Protocol
+
 import numpy as np
 
 from engine.messages import Grammar, MediaItem, SamplingParams
 from kvcache.sequence import TokenSequence
+from kvcache.spans import MediaSpan
+
+
+class TokenMatcher(Protocol):
+    """Which tokens a grammar allows next, for one answer."""
+
+    def mask(self) -> np.ndarray:
+        """uint32 words, bit t % 32 of word t // 32 set where token t may come next; tokens past the end may not."""
+        ...
+
+    def accept(self, token_id: int) -> bool:
+        """Move past a sampled token. False when the grammar doesn't allow it."""
+        ...
+
+    @property
+    def finished(self) -> bool:
+        """Nothing more may follow."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +35,7 @@ class EngineRequest:
     request_id: str
     namespace: bytes
     prompt_ids: tuple[int, ...]
-    spans: tuple  # of kvcache.spans.MediaSpan
+    spans: tuple[MediaSpan, ...]
     media: dict[bytes, MediaItem]
     positions: np.ndarray
     """int64 [axes, prompt tokens]."""
@@ -43,8 +63,8 @@ class Sequence:
     num_computed_tokens: int = 0
     num_cached_tokens: int | None = None
     """Prompt tokens found in the cache at first admission."""
-    matcher: object | None = None
-    """Grammar state, if the request has one."""
+    matcher: TokenMatcher | None = None
+    """Grammar state, if the request has one. Kept over a preemption, as the tokens are."""
     output_logprobs: list = field(default_factory=list)
 
     @property

@@ -30,8 +30,11 @@ class EncodeItem(NamedTuple):
 
 
 class Step(NamedTuple):
+    """evicted: encodings to drop before anything is encoded, since their room is taken."""
+
     rows: list[StepRow]
     encode: list[EncodeItem]
+    evicted: Seq[EncodingId] = ()
 
     @property
     def num_tokens(self) -> int:
