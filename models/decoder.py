@@ -1,0 +1,227 @@
+"""The decoder that the dense families share.
+
+Llama, Mistral, Qwen2, Qwen3 and the language models of their multimodal relatives are one computation that
+differs by a few flags. Knows nothing of media, and nothing of how keys and values are kept: that is the
+PagedAttention it is given.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+
+from models.checkpoint import CheckpointError
+from models.interface import AttentionSpec, FusedDecoder, PagedAttention
+from models.rotary import Rotary, apply_rotary
+from models.weights import Weights
+
+ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "silu": F.silu,
+    "gelu": F.gelu,
+    "gelu_pytorch_tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "relu": F.relu,
+}
+
+_QKV_BIAS = {"qwen2", "qwen2_vl_text", "qwen2_5_vl_text", "qwen2_5_omni_text"}
+_QK_NORM = {"qwen3", "qwen3_vl_text"}
+_PLAIN = {"llama", "mistral"}
+
+
+@dataclass(frozen=True)
+class DecoderConfig:
+    """Sizes and flags of one decoder. windows: for each layer, how many keys a row sees, None for all."""
+
+    vocab_size: int
+    hidden_size: int
+    intermediate_size: int
+    num_heads: int
+    num_kv_heads: int
+    head_dim: int
+    windows: tuple[int | None, ...]
+    eps: float
+    tie: bool
+    qkv_bias: bool
+    o_bias: bool
+    mlp_bias: bool
+    qk_norm: bool
+    activation: str
+    max_positions: int
+    rotary: Rotary = field(compare=False, repr=False)
+
+    @property
+    def num_layers(self) -> int:
+        return len(self.windows)
+
+    @property
+    def attention(self) -> AttentionSpec:
+        return AttentionSpec(
+            self.num_heads, self.num_kv_heads, self.head_dim, self.head_dim**-0.5, self.windows
+        )
+
+    @classmethod
+    def from_text_config(cls, text: Any, tie: bool | None = None) -> "DecoderConfig":
+        """text: a text model's transformers configuration. tie: overrides its own word on tied embeddings."""
+        kind = text.model_type
+        if kind not in _QKV_BIAS | _QK_NORM | _PLAIN:
+            raise CheckpointError(f"A language model of the type {kind!r} is not supported")
+        if text.hidden_act not in ACTIVATIONS:
+            raise CheckpointError(f"The activation {text.hidden_act!r} is not supported")
+        attention_bias = bool(getattr(text, "attention_bias", False))
+        rotary = Rotary(text)
+        return cls(
+            vocab_size=text.vocab_size,
+            hidden_size=text.hidden_size,
+            intermediate_size=text.intermediate_size,
+            num_heads=text.num_attention_heads,
+            num_kv_heads=text.num_key_value_heads,
+            head_dim=getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads,
+            windows=_windows(text),
+            eps=text.rms_norm_eps,
+            tie=bool(text.tie_word_embeddings) if tie is None else tie,
+            qkv_bias=kind in _QKV_BIAS or (kind != "mistral" and attention_bias),
+            o_bias=kind in ("llama", *_QK_NORM) and attention_bias,
+            mlp_bias=kind == "llama" and bool(text.mlp_bias),
+            qk_norm=kind in _QK_NORM,
+            activation=text.hidden_act,
+            max_positions=rotary.max_positions,
+            rotary=rotary,
+        )
+
+
+class LayerWeights(NamedTuple):
+    """One layer, matrices [out, in]; query, key and value rows fused in this order, gate and up too."""
+
+    input_norm: torch.Tensor
+    qkv: torch.Tensor
+    qkv_bias: torch.Tensor | None
+    q_norm: torch.Tensor | None
+    k_norm: torch.Tensor | None
+    o: torch.Tensor
+    o_bias: torch.Tensor | None
+    post_norm: torch.Tensor
+    gate_up: torch.Tensor
+    gate_up_bias: torch.Tensor | None
+    down: torch.Tensor
+    down_bias: torch.Tensor | None
+
+
+class Decoder:
+    """Embedding, layers, final norm and output head.
+
+    prefix: where the layers lie, in one or several published spellings (`"model."`); the head lies beside it.
+    `fused`: what the engine installed to run all layers at once, asked first at every step.
+    """
+
+    def __init__(
+        self, config: DecoderConfig, weights: Weights, prefix: str | tuple[str, ...] = "model."
+    ) -> None:
+        prefixes = (prefix,) if isinstance(prefix, str) else prefix
+        inner = weights.prefixed(*prefixes)
+        table = (config.vocab_size, config.hidden_size)
+        self.config = config
+        self.fused: FusedDecoder | None = None
+        self.embedding = inner.take("embed_tokens.weight", shape=table)
+        self.layers = [_take_layer(config, inner.prefixed(f"layers.{i}.")) for i in range(config.num_layers)]
+        self.final_norm = inner.take("norm.weight", shape=(config.hidden_size,))
+        self.head = (
+            self.embedding
+            if config.tie
+            else weights.prefixed(*map(_beside, prefixes)).take("lm_head.weight", shape=table)
+        )
+        self.rotary = config.rotary.to(weights.device)
+        self._activation = ACTIVATIONS[config.activation]
+
+    def embed(self, ids: torch.Tensor) -> torch.Tensor:
+        """int64 [rows] -> [rows, hidden_size]."""
+        return F.embedding(ids, self.embedding)
+
+    def __call__(
+        self, hidden: torch.Tensor, positions: torch.Tensor, attention: PagedAttention
+    ) -> torch.Tensor:
+        """hidden [rows, hidden_size], positions int64 [axes, rows] -> hidden after the final norm."""
+        cos, sin = (part.to(hidden.dtype) for part in self.rotary(positions))
+        if self.fused is not None and self.fused.accepts(hidden.shape[0], attention):
+            return self.fused.run(hidden, cos, sin, attention)
+        for index, layer in enumerate(self.layers):
+            hidden = hidden + self._attention(index, layer, hidden, cos, sin, attention)
+            hidden = hidden + self._mlp(layer, hidden)
+        return rms_norm(hidden, self.final_norm, self.config.eps)
+
+    def logits(self, hidden: torch.Tensor) -> torch.Tensor:
+        """[n, hidden_size] -> float32 [n, vocab_size]."""
+        return F.linear(hidden, self.head).float()
+
+    def _attention(
+        self,
+        index: int,
+        layer: LayerWeights,
+        hidden: torch.Tensor,
+        cos: torch.Tensor,
+        sin: torch.Tensor,
+        attention: PagedAttention,
+    ) -> torch.Tensor:
+        config = self.config
+        x = rms_norm(hidden, layer.input_norm, config.eps)
+        qkv = F.linear(x, layer.qkv, layer.qkv_bias).unflatten(-1, (-1, config.head_dim))
+        q, k, v = qkv.split((config.num_heads, config.num_kv_heads, config.num_kv_heads), dim=1)
+        if layer.q_norm is not None and layer.k_norm is not None:
+            q, k = rms_norm(q, layer.q_norm, config.eps), rms_norm(k, layer.k_norm, config.eps)
+        out = attention.attend(index, apply_rotary(q, cos, sin), apply_rotary(k, cos, sin), v)
+        return F.linear(out.flatten(1), layer.o, layer.o_bias)
+
+    def _mlp(self, layer: LayerWeights, hidden: torch.Tensor) -> torch.Tensor:
+        x = rms_norm(hidden, layer.post_norm, self.config.eps)
+        gate, up = F.linear(x, layer.gate_up, layer.gate_up_bias).chunk(2, dim=-1)
+        return F.linear(self._activation(gate) * up, layer.down, layer.down_bias)
+
+
+def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
+    """Root-mean-square norm of the last axis, in float32, rounded before the weight as in the references."""
+    wide = x.float()
+    return weight * (wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + eps)).to(x.dtype)
+
+
+def _take_layer(config: DecoderConfig, weights: Weights) -> LayerWeights:
+    hidden, inner, dim = config.hidden_size, config.intermediate_size, config.head_dim
+    q, kv = config.num_heads * dim, config.num_kv_heads * dim
+    rows = {"q_proj": q, "k_proj": kv, "v_proj": kv}
+    attention, mlp = weights.prefixed("self_attn."), weights.prefixed("mlp.")
+
+    def bias(view: Weights, name: str, size: int, wanted: bool) -> torch.Tensor | None:
+        return view.take(f"{name}.bias", shape=(size,)) if wanted else None
+
+    return LayerWeights(
+        input_norm=weights.take("input_layernorm.weight", shape=(hidden,)),
+        qkv=torch.cat([attention.take(f"{name}.weight", shape=(n, hidden)) for name, n in rows.items()]),
+        qkv_bias=torch.cat([attention.take(f"{name}.bias", shape=(n,)) for name, n in rows.items()])
+        if config.qkv_bias
+        else None,
+        q_norm=attention.take("q_norm.weight", shape=(dim,)) if config.qk_norm else None,
+        k_norm=attention.take("k_norm.weight", shape=(dim,)) if config.qk_norm else None,
+        o=attention.take("o_proj.weight", shape=(hidden, q)),
+        o_bias=bias(attention, "o_proj", hidden, config.o_bias),
+        post_norm=weights.take("post_attention_layernorm.weight", shape=(hidden,)),
+        gate_up=torch.cat([mlp.take(f"{n}_proj.weight", shape=(inner, hidden)) for n in ("gate", "up")]),
+        gate_up_bias=torch.cat([mlp.take(f"{n}_proj.bias", shape=(inner,)) for n in ("gate", "up")])
+        if config.mlp_bias
+        else None,
+        down=mlp.take("down_proj.weight", shape=(hidden, inner)),
+        down_bias=bias(mlp, "down_proj", hidden, config.mlp_bias),
+    )
+
+
+def _windows(text: Any) -> tuple[int | None, ...]:
+    window = getattr(text, "sliding_window", None)
+    if text.model_type == "mistral":
+        return (window,) * text.num_hidden_layers
+    kinds = getattr(text, "layer_types", None) or ["full_attention"] * text.num_hidden_layers
+    if set(kinds) - {"full_attention", "sliding_attention"}:
+        raise CheckpointError(f"Layers of the kinds {sorted(set(kinds))} are not supported")
+    return tuple(window if kind == "sliding_attention" else None for kind in kinds)
+
+
+def _beside(prefix: str) -> str:
+    """Where the head of the language model at `prefix` lies: `thinker.model.` -> `thinker.`."""
+    return prefix.removesuffix("language_model.").removesuffix("model.")

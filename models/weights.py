@@ -1,0 +1,179 @@
+"""Tensors by their published names, from whichever place holds them.
+
+Knows names, shapes and dtypes; knows nothing of what a tensor is for. A family asks with `take`, naming the
+alternatives under which a tensor has been published; nobody maps names anywhere else.
+"""
+
+import zlib
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import torch
+from safetensors import SafetensorError, safe_open
+
+from models.checkpoint import Checkpoint, CheckpointError
+
+Progress = Callable[[int, int], None]
+"""Called with (bytes taken so far, bytes in all)."""
+
+
+class TensorSource(Protocol):
+    """Where tensors lie. `total_bytes` counts them all, wanted or not."""
+
+    total_bytes: int
+
+    def has(self, name: str) -> bool: ...
+
+    def read(self, name: str, shape: tuple[int, ...]) -> torch.Tensor:
+        """The tensor of this name, which exists. shape: what the caller expects, and checks itself."""
+        ...
+
+
+class Weights:
+    """A view of a source under some prefixes: `take` gives tensors in one dtype on one device."""
+
+    def __init__(
+        self,
+        source: TensorSource,
+        dtype: torch.dtype,
+        device: torch.device,
+        on_progress: Progress | None = None,
+        prefixes: tuple[str, ...] = ("",),
+    ) -> None:
+        self.source, self.dtype, self.device = source, dtype, device
+        self._prefixes = prefixes
+        self._meter = _Meter(source.total_bytes, on_progress)
+
+    @classmethod
+    def open(
+        cls,
+        checkpoint: Checkpoint,
+        dtype: torch.dtype,
+        device: torch.device | str,
+        on_progress: Progress | None = None,
+    ) -> "Weights":
+        """The checkpoint's own weights. Raises CheckpointError where there are none that can be read."""
+        return cls(_source(checkpoint, dtype), dtype, torch.device(device), on_progress)
+
+    def prefixed(self, *prefixes: str) -> "Weights":
+        """The same tensors seen below a prefix; of several, the first under which a name exists counts."""
+        view = Weights(self.source, self.dtype, self.device, prefixes=_joined(self._prefixes, prefixes))
+        view._meter = self._meter
+        return view
+
+    def has(self, name: str) -> bool:
+        return any(self.source.has(prefix + name) for prefix in self._prefixes)
+
+    def take(self, *names: str, shape: tuple[int, ...]) -> torch.Tensor:
+        """The first of `names` that exists. CheckpointError if none does, or if its shape is another."""
+        candidates = _joined(self._prefixes, names)
+        name = next((name for name in candidates if self.source.has(name)), None)
+        if name is None:
+            raise CheckpointError(f"The checkpoint has no tensor {' or '.join(candidates)}")
+        tensor = self.source.read(name, shape)
+        if tuple(tensor.shape) != tuple(shape):
+            raise CheckpointError(
+                f"Tensor {name} has shape {list(tensor.shape)} where the configuration asks for {list(shape)}"
+            )
+        self._meter.add(tensor.nbytes)
+        return tensor.to(device=self.device, dtype=self.dtype)
+
+
+class RandomTensors:
+    """Tensors made up on the spot, the same in every run: for load tests, and where there is no checkpoint.
+
+    Every name exists. Matrices are normal with the configuration's own deviation, one-dimensional weights
+    (norms) are 1, biases 0.
+    """
+
+    total_bytes = 0
+
+    def __init__(self, std: float, device: torch.device) -> None:
+        self.std = std
+        self._generator = torch.Generator(device)
+
+    def has(self, name: str) -> bool:
+        return True
+
+    def read(self, name: str, shape: tuple[int, ...]) -> torch.Tensor:
+        device = self._generator.device
+        if name.endswith("bias"):
+            return torch.zeros(shape, device=device)
+        if len(shape) == 1:
+            return torch.ones(shape, device=device)
+        self._generator.manual_seed(zlib.crc32(name.encode()))
+        return torch.empty(shape, device=device).normal_(0.0, self.std, generator=self._generator)
+
+
+class RandomWeights(Weights):
+    """Weights that are made up, for `--load-format random`."""
+
+    def __init__(self, std: float, dtype: torch.dtype, device: torch.device | str) -> None:
+        super().__init__(RandomTensors(std, torch.device(device)), dtype, torch.device(device))
+
+
+class SafetensorsFiles:
+    """Shards on disk, mapped into memory: a tensor is read when it is taken, and only then."""
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        self.total_bytes = 0
+        self._shard_of: dict[str, Any] = {}
+        for path in checkpoint.weight_files:
+            try:
+                shard = safe_open(path, framework="pt")
+            except (SafetensorError, OSError) as error:
+                raise CheckpointError(f"{path} can't be read: {error}") from error
+            self.total_bytes += path.stat().st_size
+            self._shard_of |= dict.fromkeys(shard.keys(), shard)
+
+    def has(self, name: str) -> bool:
+        return name in self._shard_of
+
+    def read(self, name: str, shape: tuple[int, ...]) -> torch.Tensor:
+        return self._shard_of[name].get_tensor(name)
+
+
+class StateDict:
+    """Tensors that are in memory already, or mapped into it by torch."""
+
+    def __init__(self, tensors: dict[str, torch.Tensor]) -> None:
+        self._tensors = tensors
+        self.total_bytes = sum(tensor.nbytes for tensor in tensors.values())
+
+    def has(self, name: str) -> bool:
+        return name in self._tensors
+
+    def read(self, name: str, shape: tuple[int, ...]) -> torch.Tensor:
+        return self._tensors[name]
+
+
+class _Meter:
+    def __init__(self, total_bytes: int, report: Progress | None) -> None:
+        self._done, self._total, self._report = 0, total_bytes, report
+
+    def add(self, num_bytes: int) -> None:
+        self._done += num_bytes
+        if self._report is not None:
+            self._report(min(self._done, self._total), self._total)
+
+
+def _joined(prefixes: tuple[str, ...], names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(prefix + name for prefix in prefixes for name in names)
+
+
+def _source(checkpoint: Checkpoint, dtype: torch.dtype) -> TensorSource:
+    if checkpoint.config.get("quantization_config"):
+        from models.quantized import dequantized_state_dict
+
+        return StateDict(dequantized_state_dict(checkpoint, dtype))
+    files = checkpoint.weight_files
+    if not files:
+        raise CheckpointError(
+            f"{checkpoint.path} has no weights: neither *.safetensors nor pytorch_model*.bin"
+        )
+    if files[0].suffix == ".safetensors":
+        return SafetensorsFiles(checkpoint)
+    tensors: dict[str, torch.Tensor] = {}
+    for path in files:
+        tensors |= torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    return StateDict(tensors)
