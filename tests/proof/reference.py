@@ -75,7 +75,9 @@ class Reference:
                 )
                 features.append(out["input_features"])
                 masks.append(out["attention_mask"])
-                ids += [self.audio_token] * int(_get_feat_extract_output_lengths(out["attention_mask"].sum(-1)))
+                ids += [self.audio_token] * int(
+                    _get_feat_extract_output_lengths(out["attention_mask"].sum(-1))
+                )
             else:
                 ids.append(piece)
         inputs: dict[str, torch.Tensor] = {}
