@@ -1,7 +1,15 @@
-"""The questions that a scheduler asks of the cache."""
+"""The questions that a scheduler asks of the cache. Knows owners by number; neither requests nor tensors."""
 
-from typing import NamedTuple, Protocol
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
+from kvcache.chain import BlockChain, CachedBlock
+from kvcache.keys import MAX_HASH_BITS
+from kvcache.pool import BlockPool
+from kvcache.prefix import PrefixCache
+from kvcache.promises import Promises
 from kvcache.sequence import TokenSequence
 
 
@@ -9,7 +17,8 @@ class PrefixMatch(NamedTuple):
     """How much of a prompt need not be computed.
 
     num_tokens: a multiple of the block size, at most prompt length - 1, never inside an indivisible range.
-    blocks: the held blocks that cover it. awaits_promise: a running sequence has promised the next block.
+    blocks: the held blocks that cover it. awaits_promise: a running sequence has promised the blocks that
+    come next, and with them less would be left to compute.
     """
 
     num_tokens: int
@@ -17,59 +26,279 @@ class PrefixMatch(NamedTuple):
     awaits_promise: bool
 
 
-class KVCacheManager(Protocol):  # CONTRACT: to be replaced by the class of this name
-    """Protocol, for each sequence: match -> allocate -> (grow, stage, commit | rollback)* -> free.
+class CacheCounters(NamedTuple):
+    """Blocks since the start: prompt blocks found and not found at admission, and cached blocks given up for
+    others."""
 
-    `owner` is the scheduler's number of a sequence. A *step* lies between two calls of commit_step / rollback_step.
+    hits: int
+    misses: int
+    evictions: int
+
+
+@dataclass(slots=True, eq=False)
+class _Owner:
+    """What one running sequence holds.
+
+    chain.nodes[i] is the cached block equal to block i of the sequence; its block is table[i], except for
+    duplicates. staged: nodes that this step writes. duplicates: indices of blocks that this step writes
+    although an equal one is held; that one is referenced until the step ends and then takes the own one's
+    place in the table. borrowed: matched nodes that another owner stages in this step. orphaned: one of these
+    has come to nothing.
     """
 
-    block_size: int
-    num_blocks: int
+    tokens: TokenSequence
+    chain: BlockChain
+    table: list[int]
+    borrowed: list[CachedBlock]
+    staged: list[CachedBlock] = field(default_factory=list)
+    duplicates: dict[int, CachedBlock] = field(default_factory=dict)
+    orphaned: bool = False
+
+
+class KVCacheManager:
+    """Protocol, for each sequence: match -> allocate -> (grow, stage, commit | rollback)* -> free.
+
+    `owner` is the scheduler's number of a sequence. A *step* lies between two calls of commit_step /
+    rollback_step. Whoever holds a cached block holds all those before it, and a sequence's last blocks are
+    freed first. So what is evicted has no descendant that is held, and the LRU order gives up a prefix from
+    its end.
+    """
+
+    def __init__(self, num_blocks: int, block_size: int = 16, hash_bits: int = MAX_HASH_BITS) -> None:
+        if block_size < 1:
+            raise ValueError(f"a block needs at least one token, not {block_size}")
+        if hash_bits % 8 or not 8 <= hash_bits <= MAX_HASH_BITS:
+            raise ValueError(f"hash_bits must be a multiple of 8 up to {MAX_HASH_BITS}, not {hash_bits}")
+        self.num_blocks = num_blocks
+        self.block_size = block_size
+        self._hash_bits = hash_bits
+        self._pool = BlockPool(num_blocks)
+        self._prefix = PrefixCache()
+        self._promises = Promises(block_size)
+        self._owners: dict[int, _Owner] = {}
+        self._chains: WeakKeyDictionary[TokenSequence, dict[bytes, BlockChain]] = WeakKeyDictionary()
+        self._hits = self._misses = self._evictions = 0
 
     def match(
         self, tokens: TokenSequence, namespace: bytes, indivisible: tuple[tuple[int, int], ...] = ()
     ) -> PrefixMatch:
-        """Longest cached prefix, among published blocks and those staged in this step. Changes nothing but LRU order.
+        """Longest cached prefix, among published blocks and those staged in this step. Changes nothing.
 
-        indivisible: token ranges [start, end) that a hit may not end inside (bidirectional spans).
+        indivisible: token ranges [start, end) that a hit may not end inside (bidirectional spans). Asking
+        again for the same sequence costs little: keys are kept, and what was found is only checked for life.
         """
-        ...
+        chain = self._chain(tokens, namespace)
+        limit = self._num_reusable(tokens)
+        found = self._prefix.find(chain, tokens, limit)
+        usable = self._clamp(found, indivisible)
+        awaits = found < limit and usable < self._clamp(
+            self._promises.reach(tokens, chain, found, limit), indivisible
+        )
+        return PrefixMatch(
+            usable * self.block_size, tuple(node.block for node in chain.nodes[:usable]), awaits
+        )
 
-    def allocate(self, owner: int, tokens: TokenSequence, namespace: bytes, match: PrefixMatch, num_tokens: int) -> bool:
-        """Give `owner` the matched blocks plus fresh ones, so that `num_tokens` tokens have a place; promise the prompt's blocks.
+    def allocate(
+        self, owner: int, tokens: TokenSequence, namespace: bytes, match: PrefixMatch, num_tokens: int
+    ) -> bool:
+        """Give `owner` the matched blocks plus fresh ones, so that `num_tokens` tokens have a place; promise
+        the prompt's blocks.
 
-        False (and nothing changed) when there are too few free blocks. The manager keeps `tokens` (it grows by append).
+        False (and nothing changed) when there are too few free blocks, or when what was matched has been
+        evicted since: match again. ValueError if the owner has blocks already. The manager keeps `tokens` (it
+        grows by append).
         """
-        ...
+        if owner in self._owners:
+            raise ValueError(f"owner {owner} has blocks already")
+        chain = self._chain(tokens, namespace)
+        num_matched = len(match.blocks)
+        if self._prefix.find(chain, tokens, self._num_reusable(tokens)) < num_matched:
+            return False
+        chain = chain.fork(num_matched)
+        if match.blocks != tuple(node.block for node in chain.nodes):
+            return False
+        num_fresh = max(0, self._num_blocks_for(num_tokens) - num_matched)
+        num_revived = sum(1 for block in match.blocks if not self._pool.count(block))
+        if num_fresh + num_revived > self._pool.num_free:
+            return False
+        for block in match.blocks:
+            self._pool.acquire(block)
+        borrowed = [node for node in chain.nodes if node.staged]
+        self._owners[owner] = _Owner(tokens, chain, [*match.blocks, *self._take(num_fresh)], borrowed)
+        num_full = len(tokens) // self.block_size
+        self._promises.make(owner, tokens, chain, num_full)
+        self._hits += num_matched
+        self._misses += num_full - num_matched
+        return True
 
     def grow(self, owner: int, num_tokens: int) -> bool:
-        """Add blocks so that `num_tokens` tokens in all have a place. False, nothing changed, when the pool is too small."""
-        ...
+        """Add blocks so that `num_tokens` tokens in all have a place. False, nothing changed, when the pool
+        is too small."""
+        table = self._owners[owner].table
+        num_fresh = max(0, self._num_blocks_for(num_tokens) - len(table))
+        if num_fresh > self._pool.num_free:
+            return False
+        table += self._take(num_fresh)
+        return True
 
     def stage(self, owner: int, num_computed_tokens: int) -> None:
-        """This step will compute the sequence up to `num_computed_tokens`: its full blocks may be shared within this step."""
-        ...
+        """This step will compute the sequence up to `num_computed_tokens`: its full blocks may be shared
+        within this step.
 
-    def commit_step(self) -> None:
-        """The step succeeded: publish all that was staged. A block equal to a held one is swapped for the held one."""
-        ...
+        ValueError where the sequence, or its place, is shorter. KeyError for an unknown owner.
+        """
+        held = self._owners[owner]
+        if num_computed_tokens > min(len(held.tokens), len(held.table) * self.block_size):
+            raise ValueError(f"owner {owner} has no {num_computed_tokens} tokens, or no place for them")
+        if held.orphaned:
+            return
+        nodes = held.chain.nodes
+        held.chain.trim()
+        num_full = num_computed_tokens // self.block_size
+        held.chain.extend(held.tokens, num_full)
+        for index in range(len(nodes), num_full):
+            node = self._prefix.find_next(held.chain)
+            if node is None:
+                node = self._prefix.stage(held.chain, held.table[index])
+                held.staged.append(node)
+            else:
+                self._pool.acquire(node.block)
+                held.duplicates[index] = node
+            nodes.append(node)
+
+    def commit_step(self) -> list[int]:
+        """The step succeeded: publish all that was staged. A block equal to a held one is swapped for the
+        held one.
+
+        Returns the owners that had matched blocks of an owner that was freed between staging them and this
+        call. These may never have been computed: the scheduler must drop the step's result for those it
+        returns, `free` them and start them again. Finished sequences are therefore freed after this call.
+        """
+        for held in self._owners.values():
+            for node in held.staged:
+                self._prefix.publish(node)
+            for index, node in held.duplicates.items():
+                own, held.table[index] = held.table[index], node.block
+                self._release(own)
+        return self._end_step()
 
     def rollback_step(self) -> list[int]:
-        """The step failed: forget what was staged. Returns the owners that had matched a block staged in this step;
-        the scheduler must `free` them and start them again."""
-        ...
+        """The step failed: forget what was staged. Returns the owners that had matched a block staged in this
+        step; the scheduler must `free` them and start them again."""
+        self._unstage([node for held in self._owners.values() for node in held.staged])
+        for held in self._owners.values():
+            self._drop_duplicates(held, list(held.duplicates))
+        return self._end_step()
 
     def free(self, owner: int) -> None:
-        """Return the owner's blocks (tail first) to the LRU order, still findable; withdraw its promises. Unknown owner: no-op."""
-        ...
+        """Return the owner's blocks (tail first) to the LRU order, still findable; withdraw its promises.
+        Unknown owner: no-op.
+
+        What it has staged in this step is forgotten, since the step may go without it (see `commit_step`).
+        """
+        held = self._owners.pop(owner, None)
+        if held is None:
+            return
+        self._promises.withdraw(owner)
+        self._unstage(held.staged)
+        self._drop_duplicates(held, list(held.duplicates))
+        for block in reversed(held.table):
+            self._release(block)
 
     def block_table(self, owner: int) -> list[int]:
         """Block ids in order. Live: valid until the next call that changes the manager."""
-        ...
+        return self._owners[owner].table
 
     @property
-    def num_free_blocks(self) -> int: ...
+    def num_free_blocks(self) -> int:
+        return self._pool.num_free
+
+    @property
+    def counters(self) -> CacheCounters:
+        return CacheCounters(self._hits, self._misses, self._evictions)
 
     def check_integrity(self) -> None:
-        """Raise AssertionError unless free + held == total and every count is recomputable from the tables."""
-        ...
+        """Raise AssertionError unless free + held == total and every count is recomputable from the
+        tables."""
+        self._prefix.check_integrity()
+        self._promises.check_integrity()
+        assert self._promises.owners == self._owners.keys(), "promises of owners that do not run"
+        owners = self._owners.values()
+        references = [block for held in owners for block in held.table]
+        references += [node.block for held in owners for node in held.duplicates.values()]
+        self._pool.check_integrity(references)
+        staged = {node.serial for held in owners for node in held.staged}
+        for held in owners:
+            for index, node in enumerate(held.chain.nodes):
+                own = index not in held.duplicates
+                assert not node.alive or not own or node.block == held.table[index], "table and chain differ"
+        for block in range(self.num_blocks):
+            node = self._prefix.at(block)
+            assert node is None or node.staged == (node.serial in staged), "staged by nobody"
+            assert (
+                node is None
+                or node.parent is None
+                or self._pool.count(node.parent.block) >= min(1, self._pool.count(block))
+            ), "a held block's parent is free"
+
+    def _chain(self, tokens: TokenSequence, namespace: bytes) -> BlockChain:
+        chains = self._chains.setdefault(tokens, {})
+        if namespace not in chains:
+            chains[namespace] = BlockChain(namespace, self.block_size, self._hash_bits)
+        return chains[namespace]
+
+    def _num_reusable(self, tokens: TokenSequence) -> int:
+        """Full blocks of the prompt, less what keeps its last token to be computed."""
+        return max(0, len(tokens) - 1) // self.block_size
+
+    def _num_blocks_for(self, num_tokens: int) -> int:
+        return -(-num_tokens // self.block_size)
+
+    def _clamp(self, num_blocks: int, indivisible: tuple[tuple[int, int], ...]) -> int:
+        """The most blocks, at most `num_blocks`, that do not end inside an indivisible range."""
+        end = num_blocks * self.block_size
+        while inside := [start for start, stop in indivisible if start < end < stop]:
+            end = min(inside) // self.block_size * self.block_size
+        return end // self.block_size
+
+    def _take(self, num_blocks: int) -> list[int]:
+        return [self._take_one() for _ in range(num_blocks)]
+
+    def _take_one(self) -> int:
+        block = self._pool.take()
+        if node := self._prefix.at(block):
+            self._evictions += 1
+            self._forget(node)
+        return block
+
+    def _release(self, block: int) -> None:
+        self._pool.release(block, reusable=self._prefix.at(block) is not None)
+
+    def _forget(self, node: CachedBlock) -> None:
+        for dropped in self._prefix.forget(node):
+            self._pool.demote(dropped.block)
+
+    def _unstage(self, nodes: Iterable[CachedBlock]) -> None:
+        """Forget nodes of this step, and all that others have built on them in it."""
+        for node in nodes:
+            if node.alive:
+                self._forget(node)
+        for held in self._owners.values():
+            held.staged = [node for node in held.staged if node.alive]
+            held.orphaned |= any(not node.alive for node in held.borrowed)
+            self._drop_duplicates(held, [i for i, node in held.duplicates.items() if not node.alive])
+
+    def _drop_duplicates(self, held: _Owner, indices: list[int]) -> None:
+        """Keep to the own blocks. The chain ends before them, so they are staged again with the sequence's
+        next step."""
+        for index in indices:
+            self._release(held.duplicates.pop(index).block)
+        if indices:
+            del held.chain.nodes[min(indices) :]
+
+    def _end_step(self) -> list[int]:
+        for held in self._owners.values():
+            held.staged.clear()
+            held.duplicates.clear()
+            held.borrowed.clear()
+        return [owner for owner, held in self._owners.items() if held.orphaned]

@@ -1,4 +1,4 @@
-"""A token sequence with its media spans: append-only, cut into blocks for the cache."""
+"""A token sequence with its media spans: append-only, cut into blocks. Knows nothing of what is cached."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
@@ -8,7 +8,8 @@ from kvcache.spans import MediaSpan, clip
 
 
 class TokenBlock(NamedTuple):
-    """One full block: its token ids, and the spans within it, clipped (positions are relative to the block)."""
+    """One full block: its token ids, and the spans within it, clipped (positions are relative to the
+    block)."""
 
     ids: tuple[int, ...]
     spans: tuple[MediaSpan, ...]
@@ -17,11 +18,12 @@ class TokenBlock(NamedTuple):
 class TokenSequence:
     """Token ids and the spans of placeholder tokens among them.
 
-    Spans are sorted, disjoint, non-empty and inside the sequence (ValueError otherwise). Appending a token and
-    slicing after the last span cost the same however many spans there are, since both happen for every decoded token.
+    Spans are sorted, disjoint, non-empty and inside the sequence (ValueError otherwise). Appending a token
+    and slicing after the last span cost the same however many spans there are, since both happen for every
+    decoded token.
     """
 
-    __slots__ = ("_ends", "_last_end", "ids", "spans")
+    __slots__ = ("__weakref__", "_ends", "_last_end", "ids", "spans")
 
     def __init__(self, ids: Iterable[int], spans: Iterable[MediaSpan] = ()) -> None:
         self.ids: list[int] = list(ids)
@@ -37,7 +39,8 @@ class TokenSequence:
         self.ids.append(token_id)
 
     def spans_within(self, start: int, end: int) -> list[MediaSpan]:
-        """Spans clipped to `[start, end)` (see `spans.clip`), in O(1) past the last span, else O(log n + hits)."""
+        """Spans clipped to `[start, end)` (see `spans.clip`), in O(1) past the last span, else O(log n +
+        hits)."""
         if start >= self._last_end:
             return []
         first = bisect_right(self._ends, start)
@@ -52,8 +55,20 @@ class TokenSequence:
         """Block number `index` of `size` tokens. IndexError unless it is full."""
         start = index * size
         if not 0 <= start <= len(self.ids) - size:
-            raise IndexError(f"block {index} of {size} tokens is not full in a sequence of {len(self.ids)} tokens")
-        return TokenBlock(tuple(self.ids[start : start + size]), tuple(self.spans_within(start, start + size)))
+            raise IndexError(
+                f"block {index} of {size} tokens is not full in a sequence of {len(self.ids)} tokens"
+            )
+        return TokenBlock(
+            tuple(self.ids[start : start + size]), tuple(self.spans_within(start, start + size))
+        )
+
+    def shares_prefix(self, other: "TokenSequence", num_tokens: int) -> bool:
+        """Whether the first `num_tokens` tokens of both are the same: ids, media and the media's parts."""
+        return (
+            min(len(self), len(other)) >= num_tokens
+            and self.ids[:num_tokens] == other.ids[:num_tokens]
+            and self.spans_within(0, num_tokens) == other.spans_within(0, num_tokens)
+        )
 
     def blocks(self, size: int) -> Iterator[TokenBlock]:
         """Every full block in order; a tail shorter than `size` is left out."""
@@ -63,6 +78,10 @@ class TokenSequence:
 def _check_spans(spans: Sequence[MediaSpan], num_tokens: int) -> None:
     previous_end = 0
     for span in spans:
-        if not previous_end <= span.start < span.end <= num_tokens or span.offset < 0:
-            raise ValueError(f"span {span.start}..{span.end} is empty, out of order or outside {num_tokens} tokens")
+        if span.offset < 0:
+            raise ValueError(f"span {span.start}..{span.end} begins at the negative offset {span.offset}")
+        if not previous_end <= span.start < span.end <= num_tokens:
+            raise ValueError(
+                f"span {span.start}..{span.end} is empty, out of order or outside {num_tokens} tokens"
+            )
         previous_end = span.end

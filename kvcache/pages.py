@@ -1,0 +1,69 @@
+"""The tensors behind block ids and encodings: the only file here that knows torch. Decides nothing."""
+
+import math
+
+import torch
+
+from kvcache.encodings import EncodingId
+
+
+def kv_block_bytes(
+    num_layers: int, num_kv_heads: int, head_dim: int, dtype: torch.dtype, block_size: int = 16
+) -> int:
+    """Bytes that one block takes in all layers, keys and values together."""
+    return num_layers * 2 * block_size * num_kv_heads * head_dim * dtype.itemsize
+
+
+class KVPages:
+    """Keys and values of every block, [num_layers, 2, num_blocks, block_size, num_kv_heads, head_dim] in one
+    piece.
+
+    Zeros at first, so that rows which attention masks out are finite from the start.
+    """
+
+    def __init__(
+        self,
+        num_layers: int,
+        num_blocks: int,
+        num_kv_heads: int,
+        head_dim: int,
+        dtype: torch.dtype,
+        device: torch.device | str = "cpu",
+        block_size: int = 16,
+    ) -> None:
+        shape = (num_layers, 2, num_blocks, block_size, num_kv_heads, head_dim)
+        self.pages = torch.zeros(shape, dtype=dtype, device=device)
+
+    def layer(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Keys and values of one layer: views, each [num_blocks, block_size, num_kv_heads, head_dim]."""
+        return self.pages[index, 0], self.pages[index, 1]
+
+    @property
+    def num_bytes(self) -> int:
+        return math.prod(self.pages.shape) * self.pages.dtype.itemsize
+
+
+class EncodingStore:
+    """Encoder outputs, each [num_tokens, encoding_width]. `EncodingCache` says what is held; this does as it
+    is told."""
+
+    def __init__(self) -> None:
+        self._tensors: dict[EncodingId, torch.Tensor] = {}
+
+    def put(self, encoding: EncodingId, tensor: torch.Tensor) -> None:
+        """Keep the tensor, a copy where it is a view of something larger: that would stay in memory with it,
+        uncounted."""
+        whole = tensor.untyped_storage().nbytes() == tensor.nbytes
+        self._tensors[encoding] = tensor if whole else tensor.clone(memory_format=torch.contiguous_format)
+
+    def get(self, encoding: EncodingId) -> torch.Tensor:
+        """KeyError when it was never put or has been dropped."""
+        return self._tensors[encoding]
+
+    def drop(self, encoding: EncodingId) -> None:
+        """Free it. Unknown: no-op (a reservation may be evicted before its tensor came)."""
+        self._tensors.pop(encoding, None)
+
+    @property
+    def num_bytes(self) -> int:
+        return sum(tensor.nbytes for tensor in self._tensors.values())
