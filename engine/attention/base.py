@@ -13,10 +13,10 @@ BLOCK_SIZE = 16
 
 
 class Chunk(NamedTuple):
-    """One sequence's share of a step: tokens [start, end) are computed, `block_table` has places for [0, end).
+    """One sequence's share of a step: [start, end) is computed, `block_table` has places for [0, end).
 
-    bidirectional: token ranges of the sequence whose rows see each other in both directions; sorted, disjoint,
-    and none reaches over `end` unless it also begins there or later.
+    bidirectional: token ranges whose rows see each other in both directions; sorted, disjoint, and none that
+    begins before `end` reaches over it.
     """
 
     start: int

@@ -1,4 +1,4 @@
-"""Paged attention in its plainest form: gather, float32 arithmetic, explicit masks. The oracle of every other back end."""
+"""Paged attention at its plainest: gather, float32 arithmetic, explicit masks. The oracle of the others."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""The portable back end: gather each sequence's keys into a reused workspace, then torch's own attention kernels.
+"""The portable back end: gather each sequence's keys into a reused workspace, then torch's own kernels.
 
 Chunks are attended one by one, so a row's result never depends on what else is in the step.
 """
@@ -28,7 +28,7 @@ class SdpaBackend:
         return SdpaAttention(self, StepPlan(chunks))
 
     def gather(self, layer: int, blocks: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Keys and values of `blocks`, [len(blocks) * 16, kv_heads, head_dim] each; valid until the next gather."""
+        """Keys and values of `blocks`, [len(blocks) * 16, kv_heads, head_dim]; valid until the next call."""
         spec = self.spec
         shape = (2, len(blocks), BLOCK_SIZE, spec.num_kv_heads, spec.head_dim)
         size = 2 * len(blocks) * BLOCK_SIZE * spec.num_kv_heads * spec.head_dim
@@ -43,7 +43,7 @@ class SdpaBackend:
 
 
 class _Share:
-    """One chunk under one window: which blocks to gather, where keys begin in them, and the mask if one is needed."""
+    """One chunk under one window: the blocks to gather, where its keys lie in them, and the mask if any."""
 
     def __init__(self, chunk: Chunk, window: int | None, device: torch.device) -> None:
         first, until = key_ranges(chunk, window)

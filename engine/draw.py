@@ -1,0 +1,113 @@
+"""Drawing a token from a row of logits under temperature, top-k, top-p and min-p.
+
+All three limits are thresholds on the scaled logit, so tokens of equal probability stay or go together and no
+order among them matters. The draw inverts the cumulative distribution of what is kept, in order of token id.
+"""
+
+import hashlib
+import struct
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from engine.messages import SamplingParams
+
+NUM_CANDIDATES = 256
+"""The most likely tokens, looked at first. A nucleus that they don't cover is found by taking more."""
+
+
+class Candidates(NamedTuple):
+    """A row's most likely tokens. values: scaled logits minus their maximum, descending, float64; total: the
+    sum of exp(values) over the whole vocabulary."""
+
+    values: np.ndarray
+    ids: np.ndarray
+    total: float
+    vocab_size: int
+
+    @property
+    def reach_everything(self) -> bool:
+        """No token that can be chosen is missing."""
+        return len(self.ids) == self.vocab_size or self.values[-1] == -np.inf
+
+
+def uniform(seed: int, choice: int, position: int) -> float:
+    """In [0, 1), a pure function of its arguments: no state to save, so recomputing an answer repeats it."""
+    counter = struct.pack("<QQQ", seed & (2**64 - 1), choice, position)
+    return (int.from_bytes(hashlib.blake2b(counter, digest_size=8).digest(), "little") >> 11) * 2.0**-53
+
+
+def draw(logits: torch.Tensor, parameters: Sequence[SamplingParams], randoms: np.ndarray) -> np.ndarray:
+    """Token ids int64 [n], one for each row.
+
+    logits: float32 [n, vocab], -inf where forbidden. randoms: [n] in [0, 1). Temperatures are above 0.
+    """
+    temperatures = torch.tensor([p.temperature for p in parameters], dtype=logits.dtype, device=logits.device)
+    scaled = (logits - logits.amax(-1, keepdim=True)) / temperatures[:, None]
+    tokens = np.empty(len(parameters), dtype=np.int64)
+    limited = [row for row, p in enumerate(parameters) if _is_limited(p, logits.shape[-1])]
+    unlimited = [row for row in range(len(parameters)) if row not in set(limited)]
+    if unlimited:
+        tokens[unlimited] = _draw_from_all(scaled[unlimited], randoms[unlimited])
+    if limited:
+        some = scaled[limited]
+        # The softmax of the best token is 1 / total; unlike a sum, softmax treats a row alike in any batch.
+        totals = (1.0 / some.softmax(-1).amax(-1)).cpu().numpy().astype(np.float64)
+        top = some.topk(min(NUM_CANDIDATES, some.shape[-1]))
+        values, ids = top.values.cpu().numpy().astype(np.float64), top.indices.cpu().numpy()
+        for i, row in enumerate(limited):
+            candidates = Candidates(values[i], ids[i], float(totals[i]), some.shape[-1])
+            tokens[row] = _draw_limited(scaled[row], candidates, parameters[row], float(randoms[row]))
+    return tokens
+
+
+def _is_limited(p: SamplingParams, vocab_size: int) -> bool:
+    return 0 < p.top_k < vocab_size or p.top_p < 1.0 or p.min_p > 0.0
+
+
+def _draw_from_all(scaled: torch.Tensor, randoms: np.ndarray) -> np.ndarray:
+    cumulative = scaled.exp().to(torch.float64).cumsum(-1)
+    targets = torch.from_numpy(randoms).to(cumulative.device)[:, None] * cumulative[:, -1:]
+    return torch.searchsorted(cumulative, targets, right=True)[:, 0].cpu().numpy()
+
+
+def _draw_limited(scaled: torch.Tensor, candidates: Candidates, p: SamplingParams, random: float) -> int:
+    threshold = _threshold(candidates, p)
+    # A threshold as low as the last candidate may be shared by tokens that were not taken: look at more.
+    while not candidates.reach_everything and (threshold is None or threshold <= candidates.values[-1]):
+        top = scaled.topk(min(16 * len(candidates.ids), candidates.vocab_size))
+        values = top.values.cpu().numpy().astype(np.float64)
+        candidates = candidates._replace(values=values, ids=top.indices.cpu().numpy())
+        threshold = _threshold(candidates, p)
+    kept = candidates.values > -np.inf
+    if threshold is not None:
+        kept &= candidates.values >= threshold
+    order = np.argsort(candidates.ids[kept])
+    cumulative = np.exp(candidates.values[kept][order]).cumsum()
+    return int(
+        candidates.ids[kept][order][np.searchsorted(cumulative, random * cumulative[-1], side="right")]
+    )
+
+
+def _threshold(candidates: Candidates, p: SamplingParams) -> float | None:
+    """The least scaled logit that is kept: by min-p, by top-k, and by top-p among what top-k keeps.
+
+    None where these candidates don't reach far enough to tell.
+    """
+    values, total = candidates.values, candidates.total
+    floor = np.log(p.min_p) if p.min_p > 0 else -np.inf
+    if 0 < p.top_k < candidates.vocab_size:
+        if p.top_k > len(values):
+            return None
+        kth = values[p.top_k - 1]
+        values = values[values >= kth]
+        total = np.exp(values).sum()
+        floor = max(floor, kth)
+    if p.top_p < 1.0:
+        mass = np.exp(values).cumsum()
+        if mass[-1] < p.top_p * total:
+            return None
+        floor = max(floor, values[np.searchsorted(mass, p.top_p * total)])
+    return float(floor)

@@ -1,0 +1,71 @@
+"""Logits to tokens and log-probabilities. Knows sequences and their sampling parameters, no model.
+
+Nothing here sorts the vocabulary or lets one row look at another: a row's token depends on its own logits,
+its parameters and (seed, choice, output position), which is all the randomness there is.
+"""
+
+from collections.abc import Sequence as Seq
+
+import numpy as np
+import torch
+
+from engine.draw import draw, uniform
+from engine.logits import UnusableLogits, adjust, needs_adjustment
+from engine.logprobs import raw_logprobs
+from engine.request import Sequence
+from engine.step import RowFault, SampledToken
+
+
+def sample(logits: torch.Tensor, sequences: Seq[Sequence]) -> list[SampledToken | RowFault]:
+    """One token for each row of logits, float32 [n, vocab], row i being sequence i's."""
+    best, greedy = logits.max(dim=-1)  # NaN wins a maximum, so one pass finds the arg max and what is broken
+    best_values, ids = best.cpu().numpy(), greedy.cpu().numpy()
+    faults: dict[int, str] = {
+        int(row): "the model returned logits that are not finite"
+        for row in np.flatnonzero(~np.isfinite(best_values))
+    }
+    adjusted: dict[int, torch.Tensor] = {}
+    for row, sequence in enumerate(sequences):
+        if row not in faults and needs_adjustment(sequence):
+            try:
+                adjusted[row] = adjust(logits[row], sequence)
+            except UnusableLogits as error:
+                faults[row] = str(error)
+    tokens = _choose(logits, adjusted, sequences, ids, faults)
+    logprobs = raw_logprobs(
+        logits, [s.request.sampling.num_top_logprobs for s in sequences], tokens, ids, faults
+    )
+    return [
+        RowFault(faults[row]) if row in faults else SampledToken(int(tokens[row]), logprobs.get(row))
+        for row in range(len(sequences))
+    ]
+
+
+def _choose(
+    logits: torch.Tensor,
+    adjusted: dict[int, torch.Tensor],
+    sequences: Seq[Sequence],
+    greedy: np.ndarray,
+    faults: dict[int, str],
+) -> np.ndarray:
+    """Token ids int64 [n]; a faulty row's is meaningless."""
+    tokens = greedy.copy()
+    random_rows = []
+    for row, sequence in enumerate(sequences):
+        if row in faults:
+            continue
+        if sequence.request.sampling.temperature > 0:
+            random_rows.append(row)
+        elif row in adjusted:
+            tokens[row] = int(adjusted[row].argmax())
+    if random_rows:
+        chosen = torch.stack([adjusted.get(row, logits[row]) for row in random_rows])
+        parameters = [sequences[row].request.sampling for row in random_rows]
+        randoms = np.array(
+            [
+                uniform(p.seed, sequences[r].choice, sequences[r].num_output_tokens)
+                for r, p in zip(random_rows, parameters, strict=True)
+            ]
+        )
+        tokens[random_rows] = draw(chosen, parameters, randoms)
+    return tokens
