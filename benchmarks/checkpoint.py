@@ -1,8 +1,9 @@
-"""Checkpoints with random weights at real scale, in the Qwen2.5-VL layout, made on the spot: speed without any download.
+"""Checkpoints with random weights at real scale, in the Qwen2.5-VL layout, made on the spot.
 
     python -m benchmarks.checkpoint 131m DIRECTORY
 
-Greedy decoding never ends early and always yields plain ASCII words, so every server writes the same amount of text.
+Greedy decoding never ends early and always yields plain ASCII words, so every server writes
+the same amount of text.
 """
 
 import json

@@ -1,4 +1,7 @@
-"""A streaming chat request over a raw socket, timed at every event. Cheap, so that the client does not take the cores it measures."""
+"""A streaming chat request over a raw socket, timed at every event.
+
+Cheap, so that the client does not take the cores it measures.
+"""
 
 import asyncio
 import json
@@ -31,7 +34,7 @@ class Timing:
 
 
 async def chat(base_url: str, body: dict, api_key: str = "none") -> Timing:
-    """POST body to /chat/completions with streaming and usage; never raises for a server's error, see Timing.error."""
+    """POST body to /chat/completions, streaming, with usage; a server's error stands in Timing.error."""
     url = urlsplit(base_url)
     host, port = url.hostname or "127.0.0.1", url.port or 80
     payload = json.dumps(body | {"stream": True, "stream_options": {"include_usage": True}}).encode()

@@ -19,7 +19,7 @@ PEERS = Path(__file__).parent / ".peers"
 
 
 class Server(NamedTuple):
-    """A server that answers at base_url. model: its name there. ready_s: start to the first answer of /models."""
+    """A server that answers at base_url. model: its name there. ready_s: from start to first answer."""
 
     name: str
     base_url: str
@@ -86,7 +86,7 @@ def _vllm(checkpoint: Path, port: int) -> tuple[list[str], dict[str, str]]:
 
 @contextmanager
 def started(name: str, checkpoint: Path, port: int, log: Path, timeout_s: float = 300) -> Iterator[Server]:
-    """Run the server for the length of the block. RuntimeError, with the log's place, if it does not come up."""
+    """Run the server for the length of the block. RuntimeError, naming the log, if it does not come up."""
     argv, extra = command(name, checkpoint, port)
     environment = {k: v for k, v in os.environ.items() if not k.startswith("OPENBLAS_")} | extra
     start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""What is asked: chats, each a list of turns that one user sends in order. Deterministic in (workload, seed)."""
+"""What is asked: chats, each a list of turns that one user sends in order."""
 
 import base64
 import io
@@ -16,7 +16,7 @@ Chat = list[dict]
 
 
 class Workload(NamedTuple):
-    """make(rng, count): `count` chats. max_tokens: asked for in every turn. at_once: all chats start together."""
+    """make(rng, count): `count` chats. max_tokens: asked for in every turn."""
 
     make: Callable[[random.Random, int], list[Chat]]
     max_tokens: int

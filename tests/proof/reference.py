@@ -1,6 +1,7 @@
-"""The oracle: the same checkpoint run by `transformers`, fp32, whole prompt at once, with every output of its processors.
+"""The oracle: the same checkpoint run by `transformers`, fp32, whole prompt at once.
 
-Shares nothing with the product: it expands placeholders by its own counts and prepares media with its own processors.
+It gets every output of its own processors and shares nothing with the product: it expands placeholders
+by its own counts.
 """
 
 from collections.abc import Sequence
@@ -39,7 +40,7 @@ Piece = int | Picture | Sound
 
 
 class Reference:
-    """log_probs(pieces, continuation): float32 [1 + len(continuation), vocab], from the prompt's last token on."""
+    """A checkpoint as `transformers` runs it."""
 
     def __init__(self, path: Path) -> None:
         config = AutoConfig.from_pretrained(path)
@@ -89,6 +90,7 @@ class Reference:
 
     @torch.no_grad()
     def log_probs(self, pieces: Sequence[Piece], continuation: Sequence[int] = ()) -> torch.Tensor:
+        """float32 [1 + len(continuation), vocab], from the prompt's last token on."""
         ids, inputs = self.ids_and_inputs(pieces)
         tokens = torch.tensor([ids + list(continuation)])
         inputs["attention_mask"] = torch.ones_like(tokens)
