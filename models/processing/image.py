@@ -1,6 +1,6 @@
 """Pictures as the Qwen-VL families take them: scaled to whole patches, normalised, cut into patches.
 
-Equal, bit for bit, to transformers' `Qwen2VLImageProcessor` with its Pillow back end. Knows nothing of tokens or text.
+Equal, bit for bit, to transformers' `Qwen2VLImageProcessor` with its Pillow back end. Knows nothing of text.
 """
 
 import math
@@ -28,7 +28,7 @@ class PatchedImages:
     """
 
     def __init__(self, config: dict[str, Any]) -> None:
-        """config: the content of preprocessor_config.json. ValueError for settings that can't give whole patches."""
+        """config: content of preprocessor_config.json. ValueError for what can't give whole patches."""
         size = dict(config.get("size") or {})
         pixels = _first(size, "shortest_edge", "min_pixels"), _first(size, "longest_edge", "max_pixels")
         self.min_pixels: int = config.get("min_pixels") or pixels[0] or 56 * 56
@@ -49,7 +49,7 @@ class PatchedImages:
 
     @classmethod
     def from_checkpoint(cls, checkpoint: Checkpoint) -> "PatchedImages":
-        """Reads the settings from where they are published: nested in the processor's file, or in their own."""
+        """Settings from where they are published: nested in the processor's file, or in their own."""
         nested = (checkpoint.read_json("processor_config.json") or {}).get("image_processor")
         return cls(nested or checkpoint.read_json("preprocessor_config.json") or {})
 
@@ -59,7 +59,7 @@ class PatchedImages:
         return MediaLayout(num_tokens=rows * columns // self.merge_size**2, grid=(1, rows, columns))
 
     def target_size(self, width: int, height: int, options: str = "") -> tuple[int, int]:
-        """(width, height) after scaling: multiples of a merged patch, about as many pixels as the limits allow."""
+        """(width, height) after scaling: multiples of a merged patch, within the pixel limits."""
         if min(width, height) < 1 or max(width, height) > MAX_ASPECT_RATIO * min(width, height):
             raise MediaError(
                 f"The image of {width}x{height} pixels is too narrow for this model: "

@@ -15,7 +15,7 @@ from models.processing.image import PatchedImages
 
 
 class Qwen2VLProcessing:
-    """`Processing` of Qwen2-VL. One placeholder token for each merged patch; the template itself writes the brackets."""
+    """`Processing` of Qwen2-VL. A placeholder for each merged patch; the template writes the brackets."""
 
     kinds = frozenset({"image"})
     bidirectional_kinds: frozenset[str] = frozenset()
@@ -71,8 +71,8 @@ def mrope_positions(
 ) -> PositionTable:
     """Positions on the axes (time, row, column): int64 [3, num_tokens].
 
-    Text and sound count on, equal on all axes. A picture starts where the text before it ended, spreads over its
-    rows and columns at one moment, and text goes on after the longer of the two (Qwen2-VL, arXiv 2409.12191).
+    Text and sound count on, equal on all axes. A picture starts where the text before it ended, spreads over
+    its rows and columns at one moment, and text goes on after the longer side (arXiv 2409.12191).
     """
     ids = np.empty((3, num_tokens), np.int64)
     done, position = 0, 0

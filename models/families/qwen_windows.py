@@ -1,0 +1,71 @@
+"""Where each patch of a picture stands, and with which others it attends: tables of a picture's size.
+
+Windows are laid out by size, all of one size together, so that each size is one batch. That order is this
+program's own: a window attends only within itself, so any order gives the same result.
+"""
+
+from typing import NamedTuple
+
+import torch
+
+Runs = list[tuple[int, int]]
+"""Consecutive stretches of rows that attend within themselves: (how many, rows in each)."""
+
+
+class VisionPlan(NamedTuple):
+    """order: merged patches (int64 [M], reading order) as the tower computes them; inverse undoes it.
+
+    cos, sin: float32 [patches, 1, 1, head_dim / 2], as computed. windows, whole: which rows attend together.
+    """
+
+    order: torch.Tensor
+    inverse: torch.Tensor
+    cos: torch.Tensor
+    sin: torch.Tensor
+    windows: Runs
+    whole: Runs
+
+
+def plan_vision(
+    grid: tuple[int, int, int], merge: int, window: int, head_dim: int, device: torch.device
+) -> VisionPlan:
+    """grid: (frames, rows, columns) in patches, one frame. window: side in merged patches, 0 for none."""
+    _, rows, columns = grid
+    reading = torch.arange(rows // merge * (columns // merge)).view(rows // merge, columns // merge)
+    windows = list(_windows_by_size(reading, window)) if window else [reading.view(1, -1)]
+    order = torch.cat([group.flatten() for group in windows])
+    angles = _angles(rows, columns, merge, head_dim)[order].flatten(0, 1)[:, None, None]
+    return VisionPlan(
+        order=order.to(device),
+        inverse=order.argsort().to(device),
+        cos=angles.cos().to(device),
+        sin=angles.sin().to(device),
+        windows=[(len(group), group.shape[1] * merge**2) for group in windows],
+        whole=[(1, rows * columns)],
+    )
+
+
+def _windows_by_size(reading: torch.Tensor, side: int) -> list[torch.Tensor]:
+    """Cut [rows, columns] into windows of at most side x side: [number, merged patches] for each size."""
+    groups = []
+    for band in _whole_and_rest(reading, side):
+        for block in _whole_and_rest(band.T, side):
+            height, width = min(side, block.shape[1]), min(side, block.shape[0])
+            cut = block.T.unflatten(1, (-1, width)).unflatten(0, (-1, height))
+            groups.append(cut.transpose(1, 2).reshape(-1, height * width))
+    return groups
+
+
+def _whole_and_rest(rows: torch.Tensor, side: int) -> list[torch.Tensor]:
+    """Split along the first axis where whole windows end; empty parts are left out."""
+    whole = len(rows) // side * side
+    return [part for part in (rows[:whole], rows[whole:]) if len(part)]
+
+
+def _angles(rows: int, columns: int, merge: int, head_dim: int) -> torch.Tensor:
+    """Rotary angles, float32 [merged patches, merge², head_dim / 2]: the rows' half, the columns' half."""
+    quarter = torch.arange(0, head_dim // 2, 2, dtype=torch.float32) / (head_dim // 2)
+    frequencies = 1.0 / (10000.0**quarter)
+    at = torch.stack(torch.meshgrid(torch.arange(rows), torch.arange(columns), indexing="ij"), dim=-1)
+    at = at.view(rows // merge, merge, columns // merge, merge, 2).transpose(1, 2).reshape(-1, merge**2, 2)
+    return (at[..., None] * frequencies).flatten(-2)
