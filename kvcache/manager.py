@@ -1,11 +1,11 @@
 """The questions that a scheduler asks of the cache. Knows owners by number; neither requests nor tensors."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from kvcache.chain import BlockChain, CachedBlock
+from kvcache.holding import Holding
 from kvcache.keys import MAX_HASH_BITS
 from kvcache.pool import BlockPool
 from kvcache.prefix import PrefixCache
@@ -35,26 +35,6 @@ class CacheCounters(NamedTuple):
     evictions: int
 
 
-@dataclass(slots=True, eq=False)
-class _Owner:
-    """What one running sequence holds.
-
-    chain.nodes[i] is the cached block equal to block i of the sequence; its block is table[i], except for
-    duplicates. staged: nodes that this step writes. duplicates: indices of blocks that this step writes
-    although an equal one is held; that one is referenced until the step ends and then takes the own one's
-    place in the table. borrowed: matched nodes that another owner stages in this step. orphaned: one of these
-    has come to nothing.
-    """
-
-    tokens: TokenSequence
-    chain: BlockChain
-    table: list[int]
-    borrowed: list[CachedBlock]
-    staged: list[CachedBlock] = field(default_factory=list)
-    duplicates: dict[int, CachedBlock] = field(default_factory=dict)
-    orphaned: bool = False
-
-
 class KVCacheManager:
     """Protocol, for each sequence: match -> allocate -> (grow, stage, commit | rollback)* -> free.
 
@@ -75,7 +55,7 @@ class KVCacheManager:
         self._pool = BlockPool(num_blocks)
         self._prefix = PrefixCache()
         self._promises = Promises(block_size)
-        self._owners: dict[int, _Owner] = {}
+        self._owners: dict[int, Holding] = {}
         self._chains: WeakKeyDictionary[TokenSequence, dict[bytes, BlockChain]] = WeakKeyDictionary()
         self._hits = self._misses = self._evictions = 0
 
@@ -91,12 +71,11 @@ class KVCacheManager:
         limit = self._num_reusable(tokens)
         found = self._prefix.find(chain, tokens, limit)
         usable = self._clamp(found, indivisible)
-        awaits = found < limit and usable < self._clamp(
-            self._promises.reach(tokens, chain, found, limit), indivisible
-        )
-        return PrefixMatch(
-            usable * self.block_size, tuple(node.block for node in chain.nodes[:usable]), awaits
-        )
+        further = (end for end in range(found + 1, limit + 1) if self._clamp(end, indivisible) > usable)
+        goal = next(further, None)
+        awaits = goal is not None and self._promises.cover(tokens, chain, found, goal)
+        blocks = tuple(node.block for node in chain.nodes[:usable])
+        return PrefixMatch(usable * self.block_size, blocks, awaits)
 
     def allocate(
         self, owner: int, tokens: TokenSequence, namespace: bytes, match: PrefixMatch, num_tokens: int
@@ -124,7 +103,7 @@ class KVCacheManager:
         for block in match.blocks:
             self._pool.acquire(block)
         borrowed = [node for node in chain.nodes if node.staged]
-        self._owners[owner] = _Owner(tokens, chain, [*match.blocks, *self._take(num_fresh)], borrowed)
+        self._owners[owner] = Holding(tokens, chain, [*match.blocks, *self._take(num_fresh)], borrowed)
         num_full = len(tokens) // self.block_size
         self._promises.make(owner, tokens, chain, num_full)
         self._hits += num_matched
@@ -233,13 +212,12 @@ class KVCacheManager:
                 own = index not in held.duplicates
                 assert not node.alive or not own or node.block == held.table[index], "table and chain differ"
         for block in range(self.num_blocks):
-            node = self._prefix.at(block)
-            assert node is None or node.staged == (node.serial in staged), "staged by nobody"
-            assert (
-                node is None
-                or node.parent is None
-                or self._pool.count(node.parent.block) >= min(1, self._pool.count(block))
-            ), "a held block's parent is free"
+            if node := self._prefix.at(block):
+                assert node.staged == (node.serial in staged), "staged by nobody"
+                held_alone = (
+                    node.parent and self._pool.count(block) and not self._pool.count(node.parent.block)
+                )
+                assert not held_alone, "a held block's parent is free"
 
     def _chain(self, tokens: TokenSequence, namespace: bytes) -> BlockChain:
         chains = self._chains.setdefault(tokens, {})
@@ -288,7 +266,7 @@ class KVCacheManager:
             held.orphaned |= any(not node.alive for node in held.borrowed)
             self._drop_duplicates(held, [i for i, node in held.duplicates.items() if not node.alive])
 
-    def _drop_duplicates(self, held: _Owner, indices: list[int]) -> None:
+    def _drop_duplicates(self, held: Holding, indices: list[int]) -> None:
         """Keep to the own blocks. The chain ends before them, so they are staged again with the sequence's
         next step."""
         for index in indices:

@@ -45,7 +45,7 @@ class Promises:
                 del self._owners[key]
 
     def cover(self, tokens: TokenSequence, chain: BlockChain, start: int, end: int) -> bool:
-        """Whether somebody has promised blocks [start, end), which follow the very prefix that `chain` has found."""
+        """Whether somebody has promised blocks [start, end) after the very prefix that `chain` has found."""
         promises = [self._by_owner[owner] for owner in self._owners.get(chain.key(start), ())]
         return any(
             end <= promise.num_blocks

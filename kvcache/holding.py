@@ -1,0 +1,26 @@
+"""What one running sequence holds of the cache, and what it does in the step in flight. Plain data."""
+
+from dataclasses import dataclass, field
+
+from kvcache.chain import BlockChain, CachedBlock
+from kvcache.sequence import TokenSequence
+
+
+@dataclass(slots=True, eq=False)
+class Holding:
+    """One owner's side of the books.
+
+    chain.nodes[i] is the cached block equal to block i of the sequence; its block is table[i], except for
+    duplicates. staged: nodes that this step writes. duplicates: indices of blocks that this step writes
+    although an equal one is held; that one is referenced until the step ends and then takes the own one's
+    place in the table. borrowed: matched nodes that another owner stages in this step. orphaned: one of these
+    has come to nothing.
+    """
+
+    tokens: TokenSequence
+    chain: BlockChain
+    table: list[int]
+    borrowed: list[CachedBlock]
+    staged: list[CachedBlock] = field(default_factory=list)
+    duplicates: dict[int, CachedBlock] = field(default_factory=dict)
+    orphaned: bool = False
