@@ -1,0 +1,55 @@
+"""A model that takes nothing but text, and what every model does with text: positions that count up."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from PIL import Image
+
+from kvcache.spans import MediaSpan
+from models.checkpoint import Checkpoint
+from models.processing.base import MediaError, MediaLayout, Placeholder, PositionTable, PreparedMedia
+
+
+def sequential_positions(num_tokens: int) -> PositionTable:
+    """0, 1, 2, ... on one axis."""
+    return PositionTable(np.arange(num_tokens, dtype=np.int64)[None], num_tokens)
+
+
+class TextProcessing:
+    """`Processing` of a text model; also the base of those that take one kind of media, in ordinary order."""
+
+    kinds: frozenset[str] = frozenset()
+    bidirectional_kinds: frozenset[str] = frozenset()
+    sampling_rate = 0
+    fingerprint = "text"
+
+    @classmethod
+    def from_checkpoint(cls, checkpoint: Checkpoint) -> "TextProcessing":
+        return cls()
+
+    def marker(self, kind: str) -> str:
+        raise _refused(kind)
+
+    def image_layout(self, width: int, height: int, options: str = "") -> MediaLayout:
+        raise _refused("image")
+
+    def audio_layout(self, num_samples: int) -> MediaLayout:
+        raise _refused("audio")
+
+    def prepare_image(self, image: Image.Image, options: str = "") -> PreparedMedia:
+        raise _refused("image")
+
+    def prepare_audio(self, samples: np.ndarray) -> PreparedMedia:
+        raise _refused("audio")
+
+    def placeholder(self, kind: str, layout: MediaLayout) -> Placeholder:
+        raise _refused(kind)
+
+    def positions(
+        self, num_tokens: int, spans: Sequence[MediaSpan], items: Sequence[tuple[str, MediaLayout]]
+    ) -> PositionTable:
+        return sequential_positions(num_tokens)
+
+
+def _refused(kind: str) -> MediaError:
+    return MediaError(f"This model takes no {kind}", f"{kind}_not_supported")

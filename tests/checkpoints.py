@@ -1,0 +1,124 @@
+"""Tiny checkpoints with random weights, laid out as real ones are published, complete enough to be served."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from tokenizers import AddedToken, Tokenizer, decoders, pre_tokenizers
+from tokenizers.models import BPE
+from tokenizers.trainers import BpeTrainer
+from transformers import (
+    LlamaConfig,
+    LlamaForCausalLM,
+    MistralConfig,
+    MistralForCausalLM,
+    PreTrainedConfig,
+    PreTrainedModel,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+)
+
+SPECIAL_TOKENS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
+CHAT_TEMPLATE = (
+    "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n"
+    "{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+_CORPUS = (
+    "the quick brown fox jumps over the lazy dog and then the dog says: what do you see in this picture? "
+)
+
+SIZES = {
+    "hidden_size": 64,
+    "intermediate_size": 96,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 2048,
+    "initializer_range": 0.1,
+}
+
+
+def write_tokenizer(
+    directory: Path,
+    special_tokens: Sequence[str] = SPECIAL_TOKENS,
+    chat_template: str = CHAT_TEMPLATE,
+    eos_token: str = "<|im_end|>",
+) -> dict[str, int]:
+    """A byte-level BPE tokenizer of about 300 tokens, special tokens last. Returns token -> id."""
+    tokenizer = Tokenizer(BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    trainer = BpeTrainer(vocab_size=300, initial_alphabet=alphabet, show_progress=False, min_frequency=1)
+    tokenizer.train_from_iterator([_CORPUS], trainer)
+    tokenizer.add_special_tokens(
+        [AddedToken(token, special=True, normalized=False) for token in special_tokens]
+    )
+    directory.mkdir(parents=True, exist_ok=True)
+    tokenizer.save(str(directory / "tokenizer.json"))
+    config = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "eos_token": eos_token,
+        "pad_token": special_tokens[0],
+        "chat_template": chat_template,
+        "clean_up_tokenization_spaces": False,
+    }
+    write_json(directory / "tokenizer_config.json", config)
+    return tokenizer.get_vocab()
+
+
+def write_json(path: Path, content: dict) -> None:
+    path.write_text(json.dumps(content, indent=2))
+
+
+def save(
+    model_class: type[PreTrainedModel], config: PreTrainedConfig, directory: Path, max_shard_size: str = "5GB"
+) -> Path:
+    """A model with seeded weights. Norms and biases are shaken: as initialised they would hide mistakes."""
+    torch.manual_seed(0)
+    model = model_class(config)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.ndim == 1:
+                parameter += 0.1 * torch.randn_like(parameter)
+    model.save_pretrained(directory, max_shard_size=max_shard_size)
+    return directory
+
+
+def _language_sizes(directory: Path, overrides: dict) -> dict:
+    vocabulary = write_tokenizer(directory)
+    ids = {
+        "eos_token_id": vocabulary["<|im_end|>"],
+        "pad_token_id": vocabulary["<|endoftext|>"],
+        "bos_token_id": None,
+    }
+    return {**SIZES, **ids, "vocab_size": padded(len(vocabulary)), **overrides}
+
+
+def padded(size: int, multiple: int = 16) -> int:
+    """Published vocabularies are padded: the model has more rows than the tokenizer has tokens."""
+    return -(-size // multiple) * multiple
+
+
+def tiny_llama(directory: Path, max_shard_size: str = "5GB", **overrides: object) -> Path:
+    config = LlamaConfig(**_language_sizes(directory, overrides))
+    return save(LlamaForCausalLM, config, directory, max_shard_size)
+
+
+def tiny_mistral(directory: Path, max_shard_size: str = "5GB", **overrides: object) -> Path:
+    config = MistralConfig(**_language_sizes(directory, overrides))
+    return save(MistralForCausalLM, config, directory, max_shard_size)
+
+
+def tiny_qwen2(directory: Path, max_shard_size: str = "5GB", **overrides: object) -> Path:
+    config = Qwen2Config(**_language_sizes(directory, overrides))
+    return save(Qwen2ForCausalLM, config, directory, max_shard_size)
+
+
+def tiny_qwen3(directory: Path, max_shard_size: str = "5GB", **overrides: object) -> Path:
+    config = Qwen3Config(**_language_sizes(directory, {"head_dim": 32, **overrides}))
+    return save(Qwen3ForCausalLM, config, directory, max_shard_size)

@@ -1,0 +1,159 @@
+"""The shared decoder against transformers' own models, from the same directory, in float32."""
+
+import json
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+
+from models.checkpoint import Checkpoint, CheckpointError
+from models.decoder import DecoderConfig
+from models.families.text import TextModel
+from models.interface import ForwardBatch
+from models.loader import load_model, model_config
+from tests import checkpoints
+from tests.models.dense_attention import DenseAttention
+
+LLAMA3 = {
+    "rope_type": "llama3",
+    "rope_theta": 10000.0,
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 64,
+}
+YARN = {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "original_max_position_embeddings": 64}
+
+CASES: dict[str, tuple[Callable[..., Path], dict]] = {
+    "llama": (checkpoints.tiny_llama, {}),
+    "llama-tied": (checkpoints.tiny_llama, {"tie_word_embeddings": True}),
+    "llama-biased": (checkpoints.tiny_llama, {"attention_bias": True, "mlp_bias": True}),
+    "llama-gelu": (checkpoints.tiny_llama, {"hidden_act": "gelu_pytorch_tanh"}),
+    "llama-llama3": (checkpoints.tiny_llama, {"rope_parameters": LLAMA3}),
+    "llama-yarn": (checkpoints.tiny_llama, {"rope_parameters": YARN}),
+    "llama-linear": (
+        checkpoints.tiny_llama,
+        {"rope_parameters": {"rope_type": "linear", "rope_theta": 500.0, "factor": 2.0}},
+    ),
+    "llama-dynamic": (
+        checkpoints.tiny_llama,
+        {"rope_parameters": {"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 2.0}},
+    ),
+    "llama-sharded": (checkpoints.tiny_llama, {"max_shard_size": "200KB"}),
+    "mistral": (checkpoints.tiny_mistral, {"sliding_window": None}),
+    "mistral-window": (checkpoints.tiny_mistral, {"sliding_window": 7, "head_dim": 32}),
+    "qwen2": (checkpoints.tiny_qwen2, {}),
+    "qwen2-window": (
+        checkpoints.tiny_qwen2,
+        {"use_sliding_window": True, "sliding_window": 5, "max_window_layers": 1},
+    ),
+    "qwen3": (checkpoints.tiny_qwen3, {}),
+    "qwen3-tied-biased": (checkpoints.tiny_qwen3, {"tie_word_embeddings": True, "attention_bias": True}),
+}
+
+
+def load(directory: Path) -> TextModel:
+    model = load_model(Checkpoint.open(str(directory)), dtype="float32")
+    assert isinstance(model, TextModel)
+    return model
+
+
+def rows(ids: torch.Tensor, start: int, end: int) -> ForwardBatch:
+    return ForwardBatch(ids[start:end], torch.arange(start, end)[None], ())
+
+
+def logits(model: TextModel, ids: torch.Tensor, cuts: tuple[int, ...] = ()) -> torch.Tensor:
+    """Logits of every position; the sequence is fed in the pieces that `cuts` makes."""
+    attention = DenseAttention(model.attention)
+    edges = [0, *cuts, len(ids)]
+    pieces = [model.forward(rows(ids, a, b), attention) for a, b in pairwise(edges)]
+    return model.logits(torch.cat(pieces))
+
+
+def reference_logits(directory: Path, ids: torch.Tensor) -> torch.Tensor:
+    reference = AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32).eval()
+    with torch.inference_mode():
+        return reference(ids[None]).logits[0]
+
+
+@pytest.fixture
+def ids() -> torch.Tensor:
+    return torch.randint(0, 300, (90,), generator=torch.Generator().manual_seed(1))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_logits_equal_transformers(case: str, tmp_path: Path, ids: torch.Tensor) -> None:
+    build, overrides = CASES[case]
+    directory = build(tmp_path, **overrides)
+    expected = reference_logits(directory, ids)
+    assert expected.std() > 0.1  # else this would compare zeros
+    torch.testing.assert_close(logits(load(directory), ids), expected, atol=1e-5, rtol=1e-5)
+
+
+def test_pieces_give_what_the_whole_gives(tmp_path: Path, ids: torch.Tensor) -> None:
+    model = load(checkpoints.tiny_mistral(tmp_path, sliding_window=9))
+    torch.testing.assert_close(
+        logits(model, ids, cuts=(1, 17, 40, 89)), logits(model, ids), atol=1e-5, rtol=1e-5
+    )
+
+
+@pytest.mark.parametrize("spelling", ["rope_type", "type"])
+def test_old_spelling_of_rotary_settings(spelling: str, tmp_path: Path, ids: torch.Tensor) -> None:
+    directory = checkpoints.tiny_llama(tmp_path, rope_parameters=LLAMA3)
+    expected = logits(load(directory), ids)
+    config = json.loads((directory / "config.json").read_text())
+    scaling = dict(config.pop("rope_parameters"))
+    config["rope_theta"] = scaling.pop("rope_theta")
+    scaling[spelling] = scaling.pop("rope_type")
+    config["rope_scaling"] = scaling
+    checkpoints.write_json(directory / "config.json", config)
+    torch.testing.assert_close(logits(load(directory), ids), expected)
+
+
+def test_longrope_is_served_only_where_it_is_exact(tmp_path: Path, ids: torch.Tensor) -> None:
+    factors = [1.0 + i / 4 for i in range(8)]
+    directory = checkpoints.tiny_llama(
+        tmp_path,
+        rope_parameters={
+            "rope_type": "longrope",
+            "rope_theta": 10000.0,
+            "short_factor": factors,
+            "long_factor": [4 * f for f in factors],
+            "original_max_position_embeddings": 128,
+        },
+    )
+    model = load(directory)
+    assert model.max_positions == 128
+    torch.testing.assert_close(logits(model, ids), reference_logits(directory, ids), atol=1e-5, rtol=1e-5)
+
+
+def test_a_fused_decoder_is_asked_first(tmp_path: Path, ids: torch.Tensor) -> None:
+    class Fused:
+        def accepts(self, num_rows: int, attention: object) -> bool:
+            return num_rows == 1
+
+        def run(
+            self, hidden: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, attention: object
+        ) -> torch.Tensor:
+            assert cos.shape == sin.shape == (1, 16)
+            return torch.full_like(hidden, 2.0)
+
+    model = load(checkpoints.tiny_llama(tmp_path))
+    model.decoder.fused = Fused()
+    attention = DenseAttention(model.attention)
+    assert (model.forward(rows(ids, 0, 1), attention) == 2.0).all()
+    assert not (model.forward(rows(ids, 0, 2), attention) == 2.0).all()
+
+
+def test_what_is_not_supported_is_refused_by_name(tmp_path: Path) -> None:
+    config = model_config(Checkpoint.open(str(checkpoints.tiny_llama(tmp_path))))
+    assert config is not None
+    config.hidden_act = "mish"
+    with pytest.raises(CheckpointError, match="mish"):
+        DecoderConfig.from_text_config(config)
+    config.model_type = "gpt2"
+    with pytest.raises(CheckpointError, match="gpt2"):
+        DecoderConfig.from_text_config(config)
