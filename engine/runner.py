@@ -1,0 +1,97 @@
+"""A scheduled step on a model: encode media, forward, sample. Decides nothing about what runs when."""
+
+import logging
+from collections.abc import Sequence as Seq
+
+import numpy as np
+import torch
+
+from engine.allocator import keep_freed_memory
+from engine.attention.base import AttentionBackend, Chunk
+from engine.attention.choice import choose_backend
+from engine.batch import BatchAssembler
+from engine.config import EngineConfig
+from engine.sampler import sample
+from engine.step import EncodeItem, RowFault, SampledToken, StepRow
+from engine.threads import num_step_threads
+from kvcache.encodings import EncodingId
+from kvcache.pages import EncodingStore, KVPages
+from models.interface import EncoderInput, ServedModel
+from models.processing.base import MediaLayout
+
+logger = logging.getLogger(__name__)
+
+
+class Runner:
+    """`StepRunner` on a loaded model. Owns the pages and the encodings; the scheduler says which are whose."""
+
+    def __init__(self, model: ServedModel, attention: AttentionBackend) -> None:
+        self.model, self.attention = model, attention
+        self._encodings = EncodingStore()
+        self._assembler = BatchAssembler(self._encodings.get, model.device)
+
+    @torch.inference_mode()
+    def encode(self, items: Seq[EncodeItem]) -> dict[EncodingId, str]:
+        """One by one and whole, so that an encoding never depends on what was encoded beside it."""
+        failures = {}
+        for item in items:
+            try:
+                self._encodings.put(item.encoding, self._encode_one(item))
+            except Exception:
+                logger.exception("the encoder failed for %s of layout %s", item.kind, item.layout)
+                failures[item.encoding] = f"the {item.kind} could not be encoded"
+        return failures
+
+    @torch.inference_mode()
+    def execute(self, rows: Seq[StepRow]) -> dict[int, SampledToken | RowFault]:
+        chunks = [Chunk(r.start, r.end, r.block_table, r.sequence.request.indivisible) for r in rows]
+        planned = self.attention.plan(chunks)
+        hidden = self.model.forward(self._assembler.assemble(rows), planned)
+        ends = np.cumsum([row.end - row.start for row in rows])
+        sampling = [index for index, row in enumerate(rows) if row.samples]
+        if not sampling:
+            return {}
+        if len(sampling) < len(hidden):
+            hidden = hidden[torch.from_numpy(ends[sampling] - 1).to(hidden.device)]
+        sequences = [rows[index].sequence for index in sampling]
+        tokens = sample(self.model.logits(hidden), sequences)
+        return {sequence.number: token for sequence, token in zip(sequences, tokens, strict=True)}
+
+    def drop_encodings(self, encodings: Seq[EncodingId]) -> None:
+        for encoding in encodings:
+            self._encodings.drop(encoding)
+
+    def encoding_size_bytes(self, layout: object) -> int:
+        assert isinstance(layout, MediaLayout)
+        return layout.num_tokens * self.model.encoding_width * self.model.dtype.itemsize
+
+    def _encode_one(self, item: EncodeItem) -> torch.Tensor:
+        layout = item.layout
+        assert isinstance(layout, MediaLayout)
+        # Arrays that arrived as raw frames are read-only, which torch can't express: those are copied.
+        arrays = {
+            name: torch.from_numpy(np.require(array, requirements=["C", "W"])).to(self.model.device)
+            for name, array in item.arrays.items()
+        }
+        (encoded,) = self.model.encode(item.kind, [EncoderInput(arrays, layout)])
+        expected = (layout.num_tokens, self.model.encoding_width)
+        if tuple(encoded.shape) != expected:
+            raise ValueError(f"the encoder returned {tuple(encoded.shape)} instead of {expected}")
+        if not encoded.isfinite().all():
+            raise ValueError("the encoder returned values that are not finite")
+        return encoded
+
+
+def build_runner(model: ServedModel, config: EngineConfig, num_blocks: int) -> Runner:
+    """Pages for `num_blocks` blocks, the back end that config asks for, threads and allocator set for this process.
+
+    ValueError if the settings don't fit the model or the machine.
+    """
+    keep_freed_memory()
+    if model.device.type == "cpu":
+        torch.set_num_threads(num_step_threads(config.num_threads))
+    spec = model.attention
+    pages = KVPages(spec.num_layers, num_blocks, spec.num_kv_heads, spec.head_dim, model.dtype, model.device)
+    layers = [pages.layer(index) for index in range(spec.num_layers)]
+    keys, values = [layer[0] for layer in layers], [layer[1] for layer in layers]
+    return Runner(model, choose_backend(config.attention_backend, spec, keys, values))
