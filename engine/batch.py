@@ -1,4 +1,4 @@
-"""The rows of a step as the arrays that a model takes: ids, positions, and the media that replace placeholders."""
+"""The rows of a step as the arrays that a model takes: ids, positions, and the media behind placeholders."""
 
 from collections.abc import Callable
 from collections.abc import Sequence as Seq

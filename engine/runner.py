@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 class Runner:
-    """`StepRunner` on a loaded model. Owns the pages and the encodings; the scheduler says which are whose."""
+    """`StepRunner` on a loaded model. Owns pages and encodings; the scheduler says which are whose."""
 
     def __init__(self, model: ServedModel, attention: AttentionBackend) -> None:
         self.model, self.attention = model, attention
@@ -83,7 +83,7 @@ class Runner:
 
 
 def build_runner(model: ServedModel, config: EngineConfig, num_blocks: int) -> Runner:
-    """Pages for `num_blocks` blocks, the back end that config asks for, threads and allocator set for this process.
+    """Pages of `num_blocks` blocks, the back end asked for, threads and allocator set for the whole process.
 
     ValueError if the settings don't fit the model or the machine.
     """

@@ -52,7 +52,7 @@ def expected(pair) -> list[list[int]]:
 
 
 def run(runner: Runner, sequences: list[Sequence], chunk: Callable[[int], int], num_new: int) -> list[list]:
-    """Rounds over all sequences at once, `chunk(sequence index)` prompt tokens each, until all have num_new tokens."""
+    """Rounds over all sequences at once, `chunk(index)` prompt tokens each, until all have num_new tokens."""
     free = iter(np.random.default_rng(0).permutation(NUM_BLOCKS).tolist())
     tables: list[list[int]] = [[] for _ in sequences]
     results: list[list] = [[] for _ in sequences]
