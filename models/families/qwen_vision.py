@@ -151,8 +151,8 @@ def attend_in_runs(
     outs, start = [], 0
     for count, length in runs:
         rows = slice(start, start + count * length)
-        parts = (x[rows].unflatten(0, (count, length)).transpose(1, 2) for x in (q, k, v))
-        outs.append(F.scaled_dot_product_attention(*parts).transpose(1, 2).reshape(count * length, -1))
+        a, b, c = (x[rows].unflatten(0, (count, length)).transpose(1, 2) for x in (q, k, v))
+        outs.append(F.scaled_dot_product_attention(a, b, c).transpose(1, 2).reshape(count * length, -1))
         start = rows.stop
     return outs[0] if len(outs) == 1 else torch.cat(outs)
 
