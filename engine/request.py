@@ -1,7 +1,6 @@
 """What was asked (`EngineRequest`, frozen) and where each answer stands (`Sequence`, mutable, private to the engine)."""
 
 from dataclasses import dataclass, field
-
 from typing import Protocol
 
 import numpy as np

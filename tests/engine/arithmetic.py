@@ -1,0 +1,130 @@
+"""A "model" of plain arithmetic behind the engine: a token is a hash of all keys and values that it attends to.
+
+Its pages are a shadow of the pool, read and written by block id. So any confusion in the cache (a block of another
+prompt, of another picture, of another tenant, or one never written) gives a wrong token or fails at once.
+"""
+
+import numpy as np
+
+from engine.messages import TokenLogprobs
+from engine.request import Sequence
+from engine.step import RowFault, SampledToken
+from kvcache.encodings import EncodingId
+from models.processing.base import MediaLayout, PositionTable
+
+VOCAB_SIZE = 97
+BLOCK_SIZE = 4
+
+
+class ArithmeticProcessing:
+    """Positions count up; pictures are causal, sounds are not."""
+
+    kinds = frozenset({"image", "audio"})
+    bidirectional_kinds = frozenset({"audio"})
+    fingerprint = "arithmetic"
+    sampling_rate = 16000
+
+    def positions(self, num_tokens, spans, items):
+        assert len(spans) == len(items)
+        return PositionTable(np.arange(num_tokens)[None], num_tokens)
+
+
+def prepared(key: bytes) -> dict[str, np.ndarray]:
+    return {"pixels": np.frombuffer(key, dtype=np.uint8)}
+
+
+def encoded(arrays: dict[str, np.ndarray]) -> int:
+    return int.from_bytes(arrays["pixels"].tobytes()[:8], "little")
+
+
+def entry(position: int, token: int, media: tuple[int, int] | None) -> int:
+    """The key and value of one token; media: the encoding, and which of its rows."""
+    return hash((position, token, *media)) if media else hash((position, token))
+
+
+def next_token(entries: list[int], choice: int) -> int:
+    return hash((choice, *entries)) % VOCAB_SIZE
+
+
+def lone_run(request, choice: int, num_tokens: int) -> list[int]:
+    """What the request gets with nothing else in the house: no engine involved. request: messages.Generate."""
+    ids = np.frombuffer(request.ids, "<i4").tolist()
+    media: dict[int, tuple[int, int]] = {}
+    for start, end, index, offset in request.spans:
+        value = encoded(prepared(request.media[index].key))
+        media |= {i: (value, offset + i - start) for i in range(start, end)}
+    entries = [entry(i, token, media.get(i)) for i, token in enumerate(ids)]
+    answer = []
+    for _ in range(num_tokens):
+        answer.append(next_token(entries, choice))
+        entries.append(entry(len(entries), answer[-1], None))
+    return answer
+
+
+class ArithmeticRunner:
+    """fail_encoding: keys that the encoder refuses. break_on: request ids whose rows make the whole step raise.
+
+    fault_on: request ids whose rows report a fault of their own.
+    """
+
+    def __init__(self, num_blocks: int) -> None:
+        self.pages: list[int | None] = [None] * (num_blocks * BLOCK_SIZE)
+        self.encodings: dict[EncodingId, int] = {}
+        self.fail_encoding: set[bytes] = set()
+        self.raise_in_encode = False
+        self.break_on: set[str] = set()
+        self.fault_on: set[str] = set()
+        self.break_once = False
+        self.num_encoded: dict[EncodingId, int] = {}
+        self.num_rows = 0
+
+    def encoding_size_bytes(self, layout) -> int:
+        assert isinstance(layout, MediaLayout)
+        return layout.num_tokens
+
+    def drop_encodings(self, encodings) -> None:
+        for encoding in encodings:
+            del self.encodings[encoding]
+
+    def encode(self, items):
+        if self.raise_in_encode and len(items) > 1:
+            raise RuntimeError("the encoder failed as a whole")
+        failed = {}
+        for item in items:
+            assert item.encoding not in self.encodings, "encoded though it is held"
+            if item.encoding.key in self.fail_encoding:
+                failed[item.encoding] = "no encoding"
+                continue
+            self.encodings[item.encoding] = encoded(item.arrays)
+            self.num_encoded[item.encoding] = self.num_encoded.get(item.encoding, 0) + 1
+        return failed
+
+    def execute(self, rows):
+        breaks = self.break_once or any(r.sequence.request.request_id in self.break_on for r in rows)
+        for row in rows:
+            self._write(row, garbage=breaks)
+        if breaks:
+            self.break_once = False
+            raise RuntimeError("the step failed as a whole")
+        self.num_rows += len(rows)
+        return {row.sequence.number: self._sample(row) for row in rows if row.samples}
+
+    def _write(self, row, garbage: bool) -> None:
+        sequence: Sequence = row.sequence
+        media = {}
+        for span in sequence.tokens.spans_within(row.start, row.end):
+            value = self.encodings[EncodingId(sequence.request.namespace, span.key)]
+            media |= {row.start + i: (value, span.offset + i - span.start) for i in range(span.start, span.end)}
+        for i in range(row.start, row.end):
+            value = entry(i, sequence.tokens.ids[i], media.get(i))
+            self.pages[self._slot(row, i)] = -1 if garbage else value
+
+    def _sample(self, row):
+        if row.sequence.request.request_id in self.fault_on:
+            return RowFault("not finite")
+        entries = [self.pages[self._slot(row, i)] for i in range(row.end)]
+        assert all(value is not None for value in entries), "a slot was read that was never written"
+        return SampledToken(next_token(entries, row.sequence.choice), TokenLogprobs(-1.0))
+
+    def _slot(self, row, index: int) -> int:
+        return row.block_table[index // BLOCK_SIZE] * BLOCK_SIZE + index % BLOCK_SIZE
