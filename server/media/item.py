@@ -1,0 +1,28 @@
+"""One picture or sound of a request: as the client names it, and as it is known once resolved."""
+
+from typing import NamedTuple
+
+from kvcache.keys import MediaKey
+from models.processing.base import MediaLayout
+
+
+class MediaPart(NamedTuple):
+    """What the client sent.
+
+    kind: "image" or "audio". source: a URL (`data:`, and where allowed `http:`, `https:`, `file:`), or with a
+    `format` the bare base64 data of an `input_audio` part.
+    options: canonical text of the options that change the result, "" or "detail=low".
+    """
+
+    kind: str
+    source: str
+    format: str | None = None
+    options: str = ""
+
+
+class ResolvedMedia(NamedTuple):
+    """Identity and size: all that a prompt needs to know of it."""
+
+    kind: str
+    key: MediaKey
+    layout: MediaLayout
