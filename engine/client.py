@@ -1,4 +1,5 @@
-"""The server's view of an engine. Implemented over ZeroMQ (`ProcessClient`) and in-process for tests (`LocalClient`)."""
+"""The server's view of an engine. Implemented over ZeroMQ by
+`process_client.ProcessClient`, and in this process by `local_client.LocalClient`."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Protocol
@@ -21,6 +22,14 @@ class RequestError(Exception):
 
 class EngineDead(Exception):
     """The engine's process is gone or never came up."""
+
+
+class EngineStartFailed(EngineDead):
+    """The engine didn't come up. exit_code as in messages.EngineFailed: 2 if the settings are at fault."""
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
 
 
 class EngineClient(Protocol):

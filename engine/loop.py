@@ -48,7 +48,7 @@ Results = dict[int, SampledToken | RowFault]
 
 
 class Engine:
-    """Protocol: (handle* -> step)*, all on one thread. emit gets every event, in order, on that thread.
+    """Protocol: (handle* -> step)*, all on one thread. emit gets every event, in order, on that thread; flush is called when some should not wait for the step's end.
 
     fatal: exceptions after which the device is of no use; `step` lets them out. All others fail single requests.
     debug: check the tables whenever nothing is left to do.
@@ -64,12 +64,14 @@ class Engine:
         grammars: GrammarCompiler,
         emit: Callable[[Event], None],
         *,
+        flush: Callable[[], None] = lambda: None,
         fatal: tuple[type[BaseException], ...] = (),
         debug: bool = False,
     ) -> None:
         self.runner = runner
         self.encodings = encodings
         self.emit = emit
+        self._flush = flush
         self._admission = Admission(processing, limits, runner.encoding_size_bytes)
         self._grammars = grammars
         self._compiling: dict[str, tuple[EngineRequest, Future[list[Matcher]]]] = {}
@@ -111,6 +113,7 @@ class Engine:
         """Compute one step. False when there was nothing to compute: wait for a command."""
         self._take_compiled()
         step = self.scheduler.schedule()
+        self._flush()  # media are prepared while the step runs
         try:
             if step.rows:
                 self._was_idle = False

@@ -1,0 +1,60 @@
+"""How many blocks of keys and values fit, and how much memory there is to begin with."""
+
+from pathlib import Path
+
+import torch
+
+from engine.config import EngineConfig
+from models.interface import ServedModel
+
+CPU_SHARE = 0.25
+"""Of the memory that is free once the model is loaded: the machine has other uses for the rest."""
+CPU_MOST_BYTES = 8 << 30
+CUDA_RESERVE = 0.08
+"""Of the device's whole memory, kept for activations, workspaces and graphs."""
+FEWEST_BLOCKS = 8
+
+
+def block_bytes(model: ServedModel, block_size: int) -> int:
+    """Keys and values of one block, all layers."""
+    spec = model.attention
+    return 2 * spec.num_layers * block_size * spec.num_kv_heads * spec.head_dim * model.dtype.itemsize
+
+
+def num_blocks(model: ServedModel, config: EngineConfig) -> int:
+    """Blocks for the configured memory, or for what is free now. No more than all sequences could ever use.
+
+    ValueError if too few fit to be of any use.
+    """
+    size = block_bytes(model, config.block_size)
+    capacity = config.kv_cache_bytes or _free_bytes(model, config)
+    longest = -(-(config.max_model_len or model.max_positions) // config.block_size)
+    # Twice what can run at once: the other half remembers.
+    fitting = min(capacity // size, 2 * longest * config.max_num_seqs)
+    if fitting < min(FEWEST_BLOCKS, longest):
+        raise ValueError(
+            f"{capacity / 2**20:.0f} MiB for keys and values hold {capacity // size} blocks of {config.block_size} tokens "
+            f"({size / 2**20:.1f} MiB each); give kv_cache_memory at least {FEWEST_BLOCKS * size / 2**20:.0f} MiB"
+        )
+    return fitting
+
+
+def _free_bytes(model: ServedModel, config: EngineConfig) -> int:
+    if model.device.type == "cuda":
+        torch.cuda.empty_cache()
+        free, total = torch.cuda.mem_get_info(model.device)
+        logits = 3 * 4 * config.max_num_seqs * model.vocab_size
+        return max(0, int(free - CUDA_RESERVE * total) - config.encoder_cache_bytes - logits)
+    return min(int(CPU_SHARE * _available_bytes()), CPU_MOST_BYTES)
+
+
+def _available_bytes() -> int:
+    """What this process may still take: the machine's free memory, or what is left of its control group's limit."""
+    meminfo = Path("/proc/meminfo").read_text(encoding="ascii")
+    lines = dict(line.split(":", 1) for line in meminfo.splitlines())
+    available = int(lines["MemAvailable"].split()[0]) * 1024
+    group = Path("/sys/fs/cgroup")
+    limit, used = group / "memory.max", group / "memory.current"
+    if limit.is_file() and used.is_file() and (text := limit.read_text().strip()) != "max":
+        available = min(available, max(0, int(text) - int(used.read_text())))
+    return available
