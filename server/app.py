@@ -1,0 +1,44 @@
+"""The application: routes, error bodies and the key check, put together around one `ServerState`."""
+
+from pathlib import Path
+
+from fastapi import FastAPI
+from starlette.responses import FileResponse
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
+
+from server import errors
+from server.auth import Keys, RequireKey
+from server.request_id import RequestId
+from server.routes import chat, completions, models, status, tokens
+from server.state import ServerState
+
+WEB = Path(__file__).with_name("web")
+
+
+def create_app(state: ServerState) -> ASGIApp:
+    """Deny by default: the key check stands before the routes, so a route that does not exist asks for a key too."""
+    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
+    app.state.server = state
+    errors.install(app)
+    app.router.routes.extend(_routes())
+    return RequestId(RequireKey(app, Keys(state.settings.tenants)))
+
+
+def _routes() -> list[BaseRoute]:
+    routes: list[BaseRoute] = [
+        Route("/health", status.health),
+        Route("/ready", status.ready),
+        Route("/metrics", status.metrics),
+        Route("/v1/models", models.list_models),
+        Route("/v1/models/{model:path}", models.get_model),
+        Route("/v1/chat/completions", chat.chat_completions, methods=["POST"]),
+        Route("/v1/completions", completions.completions, methods=["POST"]),
+        Route("/tokenize", tokens.tokenize, methods=["POST"]),
+        Route("/detokenize", tokens.detokenize, methods=["POST"]),
+    ]
+    if (WEB / "index.html").is_file():
+        page = WEB / "index.html"
+        routes += [Route("/", lambda _: FileResponse(page)), Mount("/web", StaticFiles(directory=WEB))]
+    return routes

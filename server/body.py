@@ -1,0 +1,122 @@
+"""A request's body: bounded while it arrives, then JSON stricter than Python's own.
+
+Knows bytes and JSON; not what the JSON means.
+"""
+
+import asyncio
+import json
+import math
+from typing import Any, NoReturn
+
+from starlette.requests import ClientDisconnect, Request
+
+from server.errors import BadRequest, PayloadTooLarge, RequestTimeout, UnsupportedMedia
+
+MAX_DEPTH = 100
+PARSE_INLINE_BYTES = 32 << 10
+"""Longer bodies are parsed on a worker thread: health checks must not wait for them."""
+
+
+async def read_json(request: Request, max_bytes: int, timeout_s: float) -> Any:
+    """The body as JSON. PayloadTooLarge before it is buffered; BadRequest for whatever is not plain JSON."""
+    _check_content_type(request.headers.get("content-type", ""))
+    body = await _read(request, max_bytes, timeout_s)
+    if len(body) <= PARSE_INLINE_BYTES:
+        return parse_json(body)
+    return await asyncio.to_thread(parse_json, body)
+
+
+def _check_content_type(content_type: str) -> None:
+    kind, *options = (part.strip().lower() for part in content_type.split(";"))
+    charset = next(
+        (option.removeprefix("charset=").strip('"') for option in options if option.startswith("charset=")),
+        "utf-8",
+    )
+    if kind != "application/json" or charset not in ("utf-8", "utf8"):
+        raise UnsupportedMedia("Content-Type must be application/json, in UTF-8.")
+
+
+async def _read(request: Request, max_bytes: int, timeout_s: float) -> bytes:
+    too_large = f"The request body is larger than {max_bytes} bytes."
+    length = request.headers.get("content-length", "")
+    if length.isdecimal() and (len(length) > 18 or int(length) > max_bytes):
+        raise PayloadTooLarge(too_large)
+    body = bytearray()
+    try:
+        async with asyncio.timeout(timeout_s):
+            async for chunk in request.stream():
+                if len(body) + len(chunk) > max_bytes:
+                    raise PayloadTooLarge(too_large)
+                body += chunk
+    except TimeoutError:
+        raise RequestTimeout(f"The request body did not arrive within {timeout_s:g} s.") from None
+    except ClientDisconnect:
+        raise BadRequest("The client left before its request was complete.", code="client_closed") from None
+    return bytes(body)
+
+
+def parse_json(body: bytes) -> Any:
+    """RFC 8259, without duplicate keys, lone surrogates, numbers beyond float64, or nesting deeper than MAX_DEPTH."""
+    try:
+        text = body.decode("utf-8")
+        value = json.loads(
+            text, object_pairs_hook=_object, parse_constant=_refuse_constant, parse_float=_finite_float
+        )
+        _check_tree(value)
+    except UnicodeDecodeError:
+        raise _invalid("it is not UTF-8") from None
+    except RecursionError:
+        raise _invalid("it is nested too deeply") from None
+    except json.JSONDecodeError as error:
+        raise _invalid(f"{error.msg[:100]} at character {error.pos}") from None
+    except ValueError:
+        raise _invalid("a number is too long") from None
+    return value
+
+
+def _invalid(reason: str) -> BadRequest:
+    return BadRequest(f"The request body is not valid JSON: {reason}.", code="invalid_json")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        raise _invalid("a key appears twice in one object")
+    return value
+
+
+def _refuse_constant(_: str) -> NoReturn:
+    raise _invalid("NaN and Infinity are not JSON")
+
+
+def _finite_float(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise _invalid("a number is out of range")
+    return value
+
+
+def _check_tree(root: Any) -> None:
+    """Walks without recursion, since depth is what a hostile body would use against it."""
+    stack = [(root, 0)]
+    while stack:
+        value, depth = stack.pop()
+        if depth > MAX_DEPTH:
+            raise _invalid("it is nested too deeply")
+        if isinstance(value, str):
+            _check_text(value)
+        elif isinstance(value, list):
+            stack.extend((item, depth + 1) for item in value)
+        elif isinstance(value, dict):
+            for key, item in value.items():
+                _check_text(key)
+                stack.append((item, depth + 1))
+
+
+def _check_text(text: str) -> None:
+    if text.isascii():
+        return
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise _invalid("a string holds half of a surrogate pair") from None

@@ -1,0 +1,138 @@
+"""Messages as a chat template takes them, and the media among them, in order."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from server.errors import BadRequest
+from server.schema.chat import (
+    AssistantMessage,
+    AudioUrlPart,
+    ImagePart,
+    InputAudioPart,
+    Message,
+    RefusalPart,
+    SystemMessage,
+    TextPart,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
+from server.validated import Conversation, MediaRef, ModelFacts
+
+RESERVED_KWARGS = frozenset(
+    {"messages", "tools", "documents", "add_generation_prompt", "chat_template", "bos_token", "eos_token"}
+)
+
+
+def conversation_of(
+    messages: Sequence[Message],
+    tools: list[dict[str, Any]] | None,
+    template_kwargs: dict[str, Any] | None,
+    facts: ModelFacts,
+    max_media_items: int,
+) -> Conversation:
+    """BadRequest where messages do not fit together, or hold media that the model can't take."""
+    reserved = RESERVED_KWARGS & (template_kwargs or {}).keys()
+    if reserved:
+        raise BadRequest(f"chat_template_kwargs may not set `{min(reserved)}`.", param="chat_template_kwargs")
+    media: list[MediaRef] = []
+    rendered: list[dict[str, Any]] = []
+    open_calls: set[str] = set()
+    for index, message in enumerate(messages):
+        place = f"messages[{index}]"
+        match message:
+            case SystemMessage():
+                rendered.append({"role": message.role, "content": _text(message.content)})
+            case UserMessage():
+                rendered.append({"role": "user", "content": _user_content(message, place, media)})
+            case AssistantMessage():
+                open_calls |= {call.id for call in message.tool_calls or ()}
+                rendered.append(_assistant(message, place))
+            case ToolMessage():
+                if message.tool_call_id not in open_calls:
+                    raise BadRequest(
+                        f"{place}: answers a tool call that no earlier message made.",
+                        param=f"{place}.tool_call_id",
+                    )
+                rendered.append(
+                    {"role": "tool", "content": _text(message.content), "tool_call_id": message.tool_call_id}
+                )
+    _check_media(media, facts, max_media_items)
+    return Conversation(rendered, tuple(media), tools, template_kwargs or {})
+
+
+def _text(content: str | list[TextPart]) -> str | list[dict[str, str]]:
+    return content if isinstance(content, str) else [{"type": "text", "text": part.text} for part in content]
+
+
+def _user_content(message: UserMessage, place: str, media: list[MediaRef]) -> str | list[dict[str, str]]:
+    if isinstance(message.content, str):
+        return message.content
+    parts: list[dict[str, str]] = []
+    for index, part in enumerate(message.content):
+        if isinstance(part, TextPart):
+            parts.append({"type": "text", "text": part.text})
+            continue
+        ref = _media_ref(part, f"{place}.content[{index}]")
+        media.append(ref)
+        parts.append({"type": ref.kind})
+    return parts
+
+
+def _media_ref(part: ImagePart | InputAudioPart | AudioUrlPart, place: str) -> MediaRef:
+    match part:
+        case ImagePart():
+            options = "detail=low" if part.image_url.detail == "low" else ""
+            return MediaRef("image", part.image_url.url, None, options, f"{place}.image_url")
+        case InputAudioPart():
+            return MediaRef(
+                "audio", part.input_audio.data, part.input_audio.format, "", f"{place}.input_audio"
+            )
+        case AudioUrlPart():
+            return MediaRef("audio", part.audio_url.url, None, "", f"{place}.audio_url")
+
+
+def _check_media(media: list[MediaRef], facts: ModelFacts, max_media_items: int) -> None:
+    for ref in media:
+        if ref.kind not in facts.media_kinds:
+            raise BadRequest(f"This model does not take {ref.kind} input.", param=ref.param)
+    if len(media) > max_media_items:
+        raise BadRequest(
+            f"{len(media)} media items, but at most {max_media_items} in one request.",
+            param=media[max_media_items].param,
+            code="too_many_media",
+        )
+
+
+def _assistant(message: AssistantMessage, place: str) -> dict[str, Any]:
+    if not message.content and not message.tool_calls and message.refusal is None and message.content != "":
+        raise BadRequest(
+            f"{place}: content is missing.", param=f"{place}.content", code="missing_required_parameter"
+        )
+    parts = message.content if isinstance(message.content, list) else []
+    texts = [part.refusal if isinstance(part, RefusalPart) else part.text for part in parts]
+    content = message.content if isinstance(message.content, str) else "".join(texts)
+    rendered: dict[str, Any] = {"role": "assistant", "content": content or message.refusal or ""}
+    if message.reasoning_content:
+        rendered["reasoning_content"] = message.reasoning_content
+    if message.tool_calls:
+        rendered["tool_calls"] = [
+            _tool_call(call, f"{place}.tool_calls[{index}]") for index, call in enumerate(message.tool_calls)
+        ]
+    return rendered
+
+
+def _tool_call(call: ToolCall, place: str) -> dict[str, Any]:
+    """Arguments as an object, which is what templates expect."""
+    try:
+        arguments = json.loads(call.function.arguments)
+    except (ValueError, RecursionError):
+        arguments = None
+    if not isinstance(arguments, dict):
+        raise BadRequest(f"{place}: arguments are not a JSON object.", param=f"{place}.function.arguments")
+    return {
+        "id": call.id,
+        "type": "function",
+        "function": {"name": call.function.name, "arguments": arguments},
+    }

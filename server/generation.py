@@ -1,0 +1,204 @@
+"""From a validated request to its answers: admission, media, prompt, engine. Knows no wire format."""
+
+import asyncio
+import time
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+
+from engine.messages import Generate, Grammar, MediaItem, SamplingParams
+from models.processing.base import MediaError, PreparedMedia
+from server import structured
+from server.auth import namespace
+from server.choice import Choice, Piece, Reading
+from server.errors import BadRequest, ContextTooLong, ServerFault
+from server.media.item import MediaPart, ResolvedMedia
+from server.prompt import PromptError, RenderedPrompt
+from server.runtime import MediaRequest, Runtime
+from server.state import ServerState
+from server.template import TemplateError
+from server.usage import PromptTokens
+from server.validated import AnswerOptions, Conversation, MediaRef, ValidatedChat
+
+Prepare = Callable[[bytes], Awaitable[PreparedMedia]]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One prompt as the engine gets it, and how its answers are read."""
+
+    prompt: RenderedPrompt
+    options: AnswerOptions
+    reading: Reading
+    namespace: bytes
+    grammar: Grammar | None = None
+
+    @property
+    def prompt_tokens(self) -> PromptTokens:
+        return PromptTokens(
+            self.prompt.num_text_tokens, self.prompt.num_image_tokens, self.prompt.num_audio_tokens
+        )
+
+
+class Answering:
+    """One prompt inside the engine. Iterate `pieces` once; closing it early aborts the request."""
+
+    def __init__(self, state: ServerState, runtime: Runtime, asked: Asked, prepare: Prepare) -> None:
+        self._state = state
+        self._runtime = runtime
+        self._prepare = prepare
+        self.asked = asked
+        self.choices = [
+            Choice(runtime.make_decoder(), asked.reading) for _ in range(asked.options.num_choices)
+        ]
+        self.num_cached_tokens = 0
+
+    async def pieces(self) -> AsyncIterator[tuple[int, Piece]]:
+        """(choice, piece) as they come, each choice ending with a finish reason. RequestError, EngineDead, ContextTooLong."""
+        telemetry = self._state.telemetry
+        request = _generate(self.asked, self._runtime.engine.info.max_model_len)
+        telemetry.num_prompt_tokens += self.asked.prompt_tokens.total
+        last_token_at = [time.monotonic()] * len(self.choices)
+        async with aclosing(self._runtime.engine.generate(request, self._prepare)) as events:  # type: ignore[type-var]
+            async for event in events:
+                choice = self.choices[event.choice]
+                if event.num_cached_tokens >= 0:
+                    self.num_cached_tokens = event.num_cached_tokens
+                if choice.finished:
+                    continue
+                now = time.monotonic()
+                timed = telemetry.between_tokens_s if choice.num_tokens else telemetry.first_token_s
+                timed.observe(now - last_token_at[event.choice])
+                last_token_at[event.choice] = now
+                before = choice.num_tokens
+                piece = choice.push(event)
+                telemetry.num_completion_tokens += choice.num_tokens - before
+                if piece:
+                    yield event.choice, piece
+                if choice.finished and all(choice.finished for choice in self.choices):
+                    return
+        raise ServerFault("The answer ended before it was complete.")
+
+    @property
+    def num_tokens(self) -> int:
+        return sum(choice.num_tokens for choice in self.choices)
+
+    @property
+    def num_reasoning_tokens(self) -> int:
+        return sum(choice.num_reasoning_tokens for choice in self.choices)
+
+
+@asynccontextmanager
+async def accepted(
+    state: ServerState, runtime: Runtime, tenant: str, cache_salt: str | None, num_choices: int
+) -> AsyncIterator[MediaRequest]:
+    """Everything that is done for one request happens inside: it is counted, has its place, and may hold media."""
+    arrived = time.monotonic()
+    async with state.admission.place(tenant, num_choices):
+        state.telemetry.queue_s.observe(time.monotonic() - arrived)
+        with state.telemetry.accepted():
+            async with runtime.media.request(namespace(tenant, cache_salt)) as media:
+                yield media
+
+
+@asynccontextmanager
+async def chat(
+    state: ServerState, runtime: Runtime, tenant: str, request: ValidatedChat
+) -> AsyncIterator[Answering]:
+    """A chat ready to be answered: whatever is wrong with its grammar, media or prompt has been raised."""
+    if request.grammar is not None:
+        await asyncio.to_thread(structured.check, request.grammar, request.grammar_param)
+    options = request.options
+    async with accepted(state, runtime, tenant, options.cache_salt, options.num_choices) as media:
+        items = await resolve(media, request.conversation.media)
+        prompt = await render(runtime, request.conversation, items)
+        check_context(len(prompt.sequence), runtime.engine.info.max_model_len, "messages")
+        reading = Reading(
+            stop=options.stop,
+            silent_ids=frozenset(options.sampling.stop_token_ids) | runtime.facts.eos_token_ids,
+            names=runtime.vocabulary if options.sampling.num_top_logprobs is not None else None,
+            reasoning=runtime.think is not None and request.grammar is None,
+            begins_inside_thought=runtime.think is not None and runtime.think.opened_by(prompt.sequence.ids),
+            tool_calls=request.parse_tool_calls,
+            single_tool_call=request.single_tool_call,
+        )
+        asked = Asked(prompt, options, reading, namespace(tenant, options.cache_salt), request.grammar)
+        yield Answering(state, runtime, asked, media.prepare)
+
+
+async def resolve(media: MediaRequest, refs: tuple[MediaRef, ...]) -> list[ResolvedMedia]:
+    """All of a request's media at once; of several faults the first one's place is reported."""
+
+    async def one(ref: MediaRef) -> ResolvedMedia:
+        try:
+            return await media.resolve(MediaPart(ref.kind, ref.source, ref.format, ref.options))
+        except MediaError as error:
+            raise BadRequest(str(error), param=ref.param, code=error.code) from None
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one(ref)) for ref in refs]
+    except* BadRequest as errors:
+        fault = next(error for error in errors.exceptions if isinstance(error, BadRequest))
+    else:
+        return [task.result() for task in tasks]
+    raise fault
+
+
+async def render(
+    runtime: Runtime,
+    conversation: Conversation,
+    items: list[ResolvedMedia],
+    add_generation_prompt: bool = True,
+) -> RenderedPrompt:
+    """BadRequest where the template refuses the messages."""
+    try:
+        return await asyncio.to_thread(
+            runtime.prompts.render,
+            conversation.messages,
+            items,
+            tools=conversation.tools,
+            template_kwargs=conversation.template_kwargs,
+            add_generation_prompt=add_generation_prompt,
+        )
+    except (PromptError, TemplateError) as error:
+        raise BadRequest(str(error), param="messages") from None
+
+
+def check_context(num_tokens: int, max_model_len: int, param: str) -> None:
+    if num_tokens >= max_model_len:
+        raise ContextTooLong(
+            f"The prompt has {num_tokens} tokens, but this server's context is {max_model_len} tokens, "
+            "of which at least one must be left for the answer.",
+            param=param,
+        )
+
+
+def _generate(asked: Asked, max_model_len: int) -> Generate:
+    sequence = asked.prompt.sequence
+    media: dict[bytes, MediaItem] = {}
+    for item in asked.prompt.media:
+        media.setdefault(item.key, MediaItem(item.key, item.kind, item.layout))
+    positions = {key: index for index, key in enumerate(media)}
+    return Generate(
+        request_id=uuid.uuid4().hex,
+        ids=np.asarray(sequence.ids, dtype="<i4").tobytes(),
+        namespace=asked.namespace,
+        sampling=_fitted(asked.options.sampling, max_model_len - len(sequence)),
+        num_choices=asked.options.num_choices,
+        spans=tuple((span.start, span.end, positions[span.key], span.offset) for span in sequence.spans),
+        media=tuple(media.values()),
+        grammar=asked.grammar,
+    )
+
+
+def _fitted(sampling: SamplingParams, room: int) -> SamplingParams:
+    """The limits cut to what the context leaves."""
+    max_tokens = min(sampling.max_tokens, room)
+    return msgspec.structs.replace(
+        sampling, max_tokens=max_tokens, min_tokens=min(sampling.min_tokens, max_tokens)
+    )

@@ -1,0 +1,109 @@
+"""From settings to a loaded model: the checkpoint's half that the server needs, and the engine's process beside it."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+
+from engine.client import EngineClient
+from engine.config import EngineConfig
+from engine.messages import LoadProgress
+from engine.process_client import ProcessClient
+from models.checkpoint import Checkpoint
+from models.processing.base import Processing
+from models.registry import load_processing
+
+from server import reasoning
+from server.detokenizer import Detokenizer
+from server.flags import SettingsError
+from server.media.fetch import FetchRules
+from server.media.limits import MediaLimits
+from server.media.pipeline import MediaPipeline
+from server.media.source import SourceReader
+from server.prompt import PromptBuilder
+from server.reasoning import ThinkTokens
+from server.runtime import Runtime
+from server.settings import Settings
+from server.tokenizer import Tokenizer
+from server.validated import ModelFacts
+
+logger = logging.getLogger("intarsia")
+
+
+def engine_config(settings: Settings, model: str) -> EngineConfig:
+    """SettingsError where settings contradict each other."""
+    try:
+        return EngineConfig(
+            model=model,
+            load_format=settings.load_format,
+            dtype=settings.dtype,
+            device=settings.device,
+            kv_cache_bytes=0 if settings.kv_cache_memory == "auto" else settings.kv_cache_memory,
+            encoder_cache_bytes=settings.encoder_cache_memory,
+            max_num_seqs=settings.max_num_seqs,
+            max_num_batched_tokens=settings.max_num_batched_tokens,
+            max_model_len=settings.max_model_len or 0,
+            num_threads=settings.threads,
+            deterministic=settings.deterministic,
+            debug=settings.debug,
+        )
+    except ValueError as error:
+        raise SettingsError(str(error)) from None
+
+
+async def load(settings: Settings, on_progress: Callable[[LoadProgress], None] | None = None) -> Runtime:
+    """Raises CheckpointError or SettingsError for what the user can mend, EngineStartFailed for the rest."""
+    checkpoint = await asyncio.to_thread(
+        Checkpoint.open, settings.model_path, weights=settings.load_format != "random"
+    )
+    processing = await asyncio.to_thread(load_processing, checkpoint)
+    engine = await ProcessClient.start(engine_config(settings, str(checkpoint.path)), on_progress)
+    try:
+        return await asyncio.to_thread(runtime_of, settings, checkpoint, processing, engine)
+    except BaseException:
+        await engine.close()
+        raise
+
+
+def runtime_of(
+    settings: Settings, checkpoint: Checkpoint, processing: Processing, engine: EngineClient
+) -> Runtime:
+    """Everything but the engine, which is given: tests bring another one."""
+    tokenizer = Tokenizer.from_checkpoint(checkpoint)
+    template = checkpoint.chat_template or ""
+    facts = ModelFacts(
+        names=settings.served_names,
+        vocab_size=min(engine.info.vocab_size, tokenizer.vocab_size),
+        eos_token_ids=frozenset(checkpoint.eos_token_ids),
+        media_kinds=processing.kinds,
+        supports_tools="tools" in template,
+    )
+    return Runtime(
+        engine=engine,
+        prompts=PromptBuilder(checkpoint, tokenizer, processing),
+        media=_media(settings, processing),
+        vocabulary=tokenizer,
+        make_decoder=lambda: Detokenizer(tokenizer),
+        facts=facts,
+        think=_think_tokens(tokenizer, template),
+        created=int(time.time()),
+    )
+
+
+def _think_tokens(tokenizer: Tokenizer, template: str) -> ThinkTokens | None:
+    opening, closing = tokenizer.token_id(reasoning.OPEN), tokenizer.token_id(reasoning.CLOSE)
+    if opening is None or closing is None or reasoning.CLOSE not in template:
+        return None
+    return ThinkTokens(opening, closing)
+
+
+def _media(settings: Settings, processing: Processing) -> MediaPipeline:
+    limits = MediaLimits(
+        max_items=settings.max_media_items,
+        max_encoded_bytes=settings.max_media_bytes,
+        max_image_pixels=settings.max_image_pixels,
+        max_request_pixels=settings.max_request_pixels,
+        max_audio_seconds=settings.max_audio_seconds,
+    )
+    rules = FetchRules(allowed_hosts=frozenset(settings.allowed_media_domains))
+    return MediaPipeline(processing, limits, SourceReader(rules, settings.allowed_media_path))

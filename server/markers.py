@@ -1,0 +1,9 @@
+"""Finding a marker in text that comes in pieces."""
+
+
+def unfinished(text: str, marker: str) -> int:
+    """Where the longest tail of `text` that could still grow into `marker` begins; `len(text)` if there is none."""
+    for start in range(max(0, len(text) - len(marker) + 1), len(text)):
+        if marker.startswith(text[start:]):
+            return start
+    return len(text)

@@ -1,0 +1,93 @@
+"""HTTP on the wire: uvicorn's own protocol, with bounds on a request's head and on what may come after an answer.
+
+Knows bytes and time; nothing of routes.
+"""
+
+import asyncio
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from server.errors import ApiError, BadRequest
+from server.stream import ABORT_EXTENSION
+
+MAX_HEAD_BYTES = 64 << 10
+HEAD_TIMEOUT_S = 30.0
+LINGER_S = 5.0
+"""How long the rest of a body is read and dropped once its request has been answered, so that the answer arrives."""
+
+
+class HeadTooLarge(BadRequest):
+    status = 431
+    default_code = "request_header_too_large"
+
+
+class BoundedHttp(HttpToolsProtocol):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._in_head = True
+        self._in_body = False
+        self._num_head_bytes = 0
+        self._deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._set_deadline(HEAD_TIMEOUT_S)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._set_deadline(None)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self._in_head:
+            self._num_head_bytes += len(data)
+        super().data_received(data)
+        if self._in_head and self._num_head_bytes > MAX_HEAD_BYTES:
+            self._refuse(HeadTooLarge(f"The request's head is larger than {MAX_HEAD_BYTES} bytes."))
+
+    def send_400_response(self, msg: str) -> None:
+        self._refuse(BadRequest(msg, code="invalid_http"))
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self.scope["extensions"] = {ABORT_EXTENSION: self._abort}  # type: ignore[typeddict-item]
+        self._in_head = True
+        self._num_head_bytes = 0
+        self._set_deadline(HEAD_TIMEOUT_S)
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        self._in_body = True
+        self._set_deadline(None)
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        self._in_body = False
+        self._set_deadline(None)
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        if self._in_body:
+            self._set_deadline(LINGER_S)
+        super().on_response_complete()
+
+    def _set_deadline(self, after_s: float | None) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._deadline = None
+        if after_s is not None:
+            self._deadline = asyncio.get_running_loop().call_later(after_s, self._abort)
+
+    def _abort(self) -> None:
+        self.transport.abort()
+
+    def _refuse(self, error: ApiError) -> None:
+        if self.transport.is_closing():
+            return
+        body = error.body()
+        head = (
+            f"HTTP/1.1 {error.status} Refused\r\ncontent-type: application/json\r\n"
+            f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
+        )
+        self.transport.write(head.encode() + body)
+        self.transport.close()

@@ -1,0 +1,77 @@
+"""POST /v1/chat/completions."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any
+
+from starlette.requests import Request
+
+from server import generation
+from server.chat_format import ChatFormat, WholeAnswer
+from server.generation import Answering
+from server.routes.serving import read, state_of, tenant_of
+from server.runtime import Runtime
+from server.schema.chat import ChatRequest
+from server.state import ServerState
+from server.stream import DONE, PREPARED, EventStream, WholeResponse, sse
+from server.usage import usage
+from server.validate import validate_chat
+from server.validated import ValidatedChat
+
+
+async def chat_completions(request: Request) -> EventStream | WholeResponse:
+    state = state_of(request)
+    runtime = state.serving()
+    state.admission.check_queue()
+    wire = await read(request, ChatRequest)
+    validated = validate_chat(wire, runtime.facts, state.settings.max_media_items)
+    tenant = tenant_of(request)
+    if validated.options.stream:
+        return EventStream(_stream(state, runtime, tenant, validated), state.settings.send_timeout)
+    return WholeResponse(lambda: _whole(state, runtime, tenant, validated))
+
+
+async def _stream(
+    state: ServerState, runtime: Runtime, tenant: str, request: ValidatedChat
+) -> AsyncGenerator[bytes, None]:
+    options = request.options
+    form = ChatFormat(request.model, _wants_logprobs(request), options.include_usage)
+    async with (
+        generation.chat(state, runtime, tenant, request) as answering,
+        aclosing(answering.pieces()) as pieces,
+    ):
+        yield PREPARED
+        begun = False
+        async for index, piece in pieces:
+            if not begun:
+                begun = True
+                yield b"".join(sse(form.first_chunk(choice)) for choice in range(options.num_choices))
+            yield b"".join(sse(chunk) for chunk in form.chunks(index, piece))
+        if options.include_usage:
+            yield sse(form.usage_chunk(_usage(answering)))
+        yield DONE
+
+
+async def _whole(state: ServerState, runtime: Runtime, tenant: str, request: ValidatedChat) -> dict[str, Any]:
+    form = ChatFormat(request.model, _wants_logprobs(request))
+    answers = [WholeAnswer() for _ in range(request.options.num_choices)]
+    async with (
+        generation.chat(state, runtime, tenant, request) as answering,
+        aclosing(answering.pieces()) as pieces,
+    ):
+        async for index, piece in pieces:
+            answers[index].add(piece)
+        return form.whole(answers, _usage(answering))
+
+
+def _usage(answering: Answering) -> dict[str, Any]:
+    return usage(
+        answering.asked.prompt_tokens,
+        answering.num_cached_tokens,
+        answering.num_tokens,
+        answering.num_reasoning_tokens,
+    )
+
+
+def _wants_logprobs(request: ValidatedChat) -> bool:
+    return request.options.sampling.num_top_logprobs is not None

@@ -1,0 +1,140 @@
+"""POST /v1/completions: raw prompts, one or several. Streams answer prompt after prompt; whole answers all at once."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import Any
+
+from starlette.requests import Request
+
+from server.auth import namespace
+from server.chat_format import WholeAnswer
+from server.choice import Reading
+from server.completion_format import CompletionFormat
+from server.errors import BadRequest
+from server.generation import Answering, Asked, Prepare, accepted, check_context
+from server.prompt import PromptError, RenderedPrompt
+from server.routes.serving import read, state_of, tenant_of
+from server.runtime import Runtime
+from server.schema.completions import CompletionRequest
+from server.state import ServerState
+from server.stream import DONE, PREPARED, EventStream, WholeResponse, sse
+from server.usage import PromptTokens, usage
+from server.validate import answer_options, check_model
+from server.validated import AnswerOptions
+
+MAX_ANSWERS = 128
+
+
+async def completions(request: Request) -> EventStream | WholeResponse:
+    state = state_of(request)
+    runtime = state.serving()
+    state.admission.check_queue()
+    wire = await read(request, CompletionRequest)
+    check_model(wire.model, runtime.facts)
+    options = answer_options(wire, runtime.facts, wire.max_tokens, wire.logprobs)
+    job = _Job(state, runtime, tenant_of(request), wire.model, _prompts(wire), options)
+    if job.num_answers > MAX_ANSWERS:
+        raise BadRequest(f"At most {MAX_ANSWERS} answers: prompts times n.", param="n")
+    return (
+        EventStream(job.stream(), state.settings.send_timeout) if options.stream else WholeResponse(job.whole)
+    )
+
+
+def _prompts(wire: CompletionRequest) -> Sequence[str | list[int]]:
+    prompt = wire.prompt
+    if isinstance(prompt, str):
+        return [prompt]
+    if not prompt:
+        raise BadRequest("prompt is empty.", param="prompt")
+    return [prompt] if isinstance(prompt[0], int) else prompt  # type: ignore[return-value]
+
+
+class _Job:
+    def __init__(
+        self,
+        state: ServerState,
+        runtime: Runtime,
+        tenant: str,
+        model: str,
+        prompts: Sequence[str | list[int]],
+        options: AnswerOptions,
+    ) -> None:
+        self._state = state
+        self._runtime = runtime
+        self._tenant = tenant
+        self._prompts = prompts
+        self._options = options
+        self._form = CompletionFormat(
+            model, options.sampling.num_top_logprobs is not None, options.include_usage
+        )
+
+    @property
+    def num_answers(self) -> int:
+        return len(self._prompts) * self._options.num_choices
+
+    async def stream(self) -> AsyncGenerator[bytes, None]:
+        async with self._accepted() as media:
+            answerings = await self._answerings(media.prepare)
+            yield PREPARED
+            for number, answering in enumerate(answerings):
+                async with aclosing(answering.pieces()) as pieces:
+                    async for index, piece in pieces:
+                        yield sse(self._form.chunk(number * self._options.num_choices + index, piece))
+            if self._options.include_usage:
+                yield sse(self._form.usage_chunk(_usage(answerings)))
+            yield DONE
+
+    async def whole(self) -> dict[str, Any]:
+        async with self._accepted() as media:
+            answerings = await self._answerings(media.prepare)
+            try:
+                async with asyncio.TaskGroup() as group:
+                    tasks = [group.create_task(_answers(answering)) for answering in answerings]
+            except* Exception as errors:
+                fault = errors.exceptions[0]
+            else:
+                answers = [answer.piece for task in tasks for answer in task.result()]
+                return self._form.whole(answers, _usage(answerings))
+            raise fault
+
+    def _accepted(self) -> Any:
+        return accepted(self._state, self._runtime, self._tenant, self._options.cache_salt, self.num_answers)
+
+    async def _answerings(self, prepare: Prepare) -> list[Answering]:
+        rendered = [await asyncio.to_thread(self._render, prompt) for prompt in self._prompts]
+        reading = Reading(
+            stop=self._options.stop,
+            silent_ids=frozenset(self._options.sampling.stop_token_ids) | self._runtime.facts.eos_token_ids,
+            names=self._runtime.vocabulary if self._options.sampling.num_top_logprobs is not None else None,
+        )
+        salted = namespace(self._tenant, self._options.cache_salt)
+        asked = [Asked(prompt, self._options, reading, salted) for prompt in rendered]
+        return [Answering(self._state, self._runtime, one, prepare) for one in asked]
+
+    def _render(self, prompt: str | list[int]) -> RenderedPrompt:
+        prompts = self._runtime.prompts
+        try:
+            rendered = prompts.render_text(prompt) if isinstance(prompt, str) else prompts.render_ids(prompt)
+        except PromptError as error:
+            raise BadRequest(str(error), param="prompt") from None
+        if not len(rendered.sequence):
+            raise BadRequest("The prompt is empty.", param="prompt")
+        check_context(len(rendered.sequence), self._runtime.engine.info.max_model_len, "prompt")
+        return rendered
+
+
+async def _answers(answering: Answering) -> list[WholeAnswer]:
+    answers = [WholeAnswer() for _ in answering.choices]
+    async with aclosing(answering.pieces()) as pieces:
+        async for index, piece in pieces:
+            answers[index].add(piece)
+    return answers
+
+
+def _usage(answerings: list[Answering]) -> dict[str, Any]:
+    prompt = PromptTokens(0)
+    for answering in answerings:
+        prompt = prompt + answering.asked.prompt_tokens
+    num_cached = sum(answering.num_cached_tokens for answering in answerings)
+    return usage(prompt, num_cached, sum(answering.num_tokens for answering in answerings))

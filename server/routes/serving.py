@@ -1,0 +1,33 @@
+"""What handlers share: the server's state, who is asking, and the body as a wire type."""
+
+import logging
+from typing import TypeVar
+
+from starlette.requests import Request
+
+from server.auth import ANYONE
+from server.body import read_json
+from server.schema.wire import Wire, parse
+from server.state import ServerState
+
+logger = logging.getLogger("intarsia")
+
+WireT = TypeVar("WireT", bound=Wire)
+
+
+def state_of(request: Request) -> ServerState:
+    return request.app.state.server
+
+
+def tenant_of(request: Request) -> str:
+    return request.scope.get("state", {}).get("tenant", ANYONE)
+
+
+async def read(request: Request, model: type[WireT]) -> WireT:
+    """BadRequest and its relatives for a body that is too large, late, not JSON, or not a `model`."""
+    settings = state_of(request).settings
+    data = await read_json(request, settings.max_body_bytes, settings.body_timeout)
+    wire, ignored = parse(model, data, settings.allow_unknown_fields)
+    if ignored:
+        logger.warning("ignored unknown request fields: %s", ", ".join(name[:50] for name in ignored[:10]))
+    return wire

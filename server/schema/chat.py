@@ -1,0 +1,222 @@
+"""Wire types of POST /v1/chat/completions. Types and ranges only; what they mean together is `server.validate`'s."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Discriminator, Field, StringConstraints, Tag
+
+from server.schema import fields
+from server.schema.sampling import SamplingFields
+from server.schema.wire import Wire
+
+Name = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9_-]{1,64}$")]
+"""A function's or schema's name, as published."""
+
+
+class TextPart(Wire):
+    section = fields.TEXT_PART
+    type: Literal["text"]
+    text: str
+    prompt_cache_breakpoint: dict[str, Any] | None = None
+
+
+class RefusalPart(Wire):
+    section = fields.REFUSAL_PART
+    type: Literal["refusal"]
+    refusal: str
+
+
+class ImageUrl(Wire):
+    section = fields.IMAGE_URL
+    url: str
+    detail: Literal["auto", "low", "high", "original"] = "auto"
+
+
+class ImagePart(Wire):
+    section = fields.IMAGE_PART
+    type: Literal["image_url"]
+    image_url: ImageUrl
+    prompt_cache_breakpoint: dict[str, Any] | None = None
+
+
+class InputAudio(Wire):
+    section = fields.INPUT_AUDIO
+    data: str
+    format: Literal["wav", "mp3"]
+
+
+class InputAudioPart(Wire):
+    section = fields.INPUT_AUDIO_PART
+    type: Literal["input_audio"]
+    input_audio: InputAudio
+    prompt_cache_breakpoint: dict[str, Any] | None = None
+
+
+class AudioUrl(Wire):
+    section = fields.AUDIO_URL
+    url: str
+
+
+class AudioUrlPart(Wire):
+    section = fields.AUDIO_URL_PART
+    type: Literal["audio_url"]
+    audio_url: AudioUrl
+
+
+UserPart = Annotated[TextPart | ImagePart | InputAudioPart | AudioUrlPart, Field(discriminator="type")]
+AssistantPart = Annotated[TextPart | RefusalPart, Field(discriminator="type")]
+
+
+def _is_text(content: Any) -> str:
+    return "parts" if isinstance(content, list) else "text"
+
+
+UserContent = Annotated[
+    Annotated[str, Tag("text")] | Annotated[list[UserPart], Tag("parts"), Field(min_length=1)],
+    Discriminator(_is_text),
+]
+TextContent = Annotated[
+    Annotated[str, Tag("text")] | Annotated[list[TextPart], Tag("parts"), Field(min_length=1)],
+    Discriminator(_is_text),
+]
+AssistantContent = Annotated[
+    Annotated[str, Tag("text")] | Annotated[list[AssistantPart], Tag("parts")], Discriminator(_is_text)
+]
+
+
+class CalledFunction(Wire):
+    section = fields.CALLED_FUNCTION
+    name: str = Field(min_length=1, max_length=256)
+    arguments: str
+
+
+class ToolCall(Wire):
+    section = fields.TOOL_CALL
+    id: str
+    type: Literal["function"]
+    function: CalledFunction
+
+
+class SystemMessage(Wire):
+    section = fields.SYSTEM_MESSAGE
+    role: Literal["system", "developer"]
+    content: TextContent
+    name: str | None = None
+
+
+class UserMessage(Wire):
+    section = fields.USER_MESSAGE
+    role: Literal["user"]
+    content: UserContent
+    name: str | None = None
+
+
+class AssistantMessage(Wire):
+    section = fields.ASSISTANT_MESSAGE
+    role: Literal["assistant"]
+    content: AssistantContent | None = None
+    tool_calls: list[ToolCall] | None = Field(None, max_length=128)
+    refusal: str | None = None
+    reasoning_content: str | None = None
+    name: str | None = None
+
+
+class ToolMessage(Wire):
+    section = fields.TOOL_MESSAGE
+    role: Literal["tool"]
+    content: TextContent
+    tool_call_id: str = Field(min_length=1, max_length=256)
+
+
+Message = Annotated[SystemMessage | UserMessage | AssistantMessage | ToolMessage, Field(discriminator="role")]
+
+
+class Function(Wire):
+    section = fields.FUNCTION
+    name: Name
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+    strict: bool | None = None
+
+
+class Tool(Wire):
+    section = fields.TOOL
+    type: Literal["function"]
+    function: Function
+
+
+class NamedFunction(Wire):
+    section = fields.NAMED_FUNCTION
+    name: Name
+
+
+class NamedToolChoice(Wire):
+    section = fields.NAMED_TOOL_CHOICE
+    type: Literal["function"]
+    function: NamedFunction
+
+
+class AllowedTools(Wire):
+    section = fields.ALLOWED_TOOLS
+    mode: Literal["auto", "required"]
+    tools: list[NamedToolChoice] = Field(min_length=1, max_length=128)
+
+
+class AllowedToolsChoice(Wire):
+    section = fields.ALLOWED_TOOLS_CHOICE
+    type: Literal["allowed_tools"]
+    allowed_tools: AllowedTools
+
+
+def _tool_choice_form(choice: Any) -> str:
+    if not isinstance(choice, dict):
+        return "mode"
+    return "allowed" if choice.get("type") == "allowed_tools" else "named"
+
+
+ToolChoice = Annotated[
+    Annotated[Literal["none", "auto", "required"], Tag("mode")]
+    | Annotated[NamedToolChoice, Tag("named")]
+    | Annotated[AllowedToolsChoice, Tag("allowed")],
+    Discriminator(_tool_choice_form),
+]
+
+
+class JsonSchema(Wire):
+    section = fields.JSON_SCHEMA
+    name: Name
+    schema_: dict[str, Any] | None = Field(None, alias="schema")
+    description: str | None = None
+    strict: bool | None = None
+
+
+class ResponseFormat(Wire):
+    section = fields.RESPONSE_FORMAT
+    type: Literal["text", "json_object", "json_schema"]
+    json_schema: JsonSchema | None = None
+
+
+class ChatRequest(SamplingFields):
+    section = fields.CHAT
+    model: str
+    messages: list[Message] = Field(min_length=1, max_length=4096)
+    max_completion_tokens: int | None = Field(None, ge=1)
+    max_tokens: int | None = Field(None, ge=1)
+    logprobs: bool | None = None
+    top_logprobs: int | None = Field(None, ge=0, le=20)
+    response_format: ResponseFormat | None = None
+    tools: list[Tool] | None = Field(None, max_length=128)
+    tool_choice: ToolChoice | None = None
+    parallel_tool_calls: bool | None = None
+    metadata: (
+        dict[
+            Annotated[str, StringConstraints(max_length=64)],
+            Annotated[str, StringConstraints(max_length=512)],
+        ]
+        | None
+    ) = Field(None, max_length=16)
+    safety_identifier: str | None = Field(None, max_length=64)
+    prompt_cache_key: str | None = Field(None, max_length=1024)
+    prompt_cache_options: dict[str, Any] | None = None
+    prompt_cache_retention: Literal["in_memory", "in-memory", "24h"] | None = None
+    prediction: dict[str, Any] | None = None
+    chat_template_kwargs: dict[str, Any] | None = Field(None, max_length=32)

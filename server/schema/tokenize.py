@@ -1,0 +1,25 @@
+"""Wire types of POST /tokenize and POST /detokenize."""
+
+from typing import Any
+
+from pydantic import Field
+
+from server.schema import fields
+from server.schema.chat import Message, Tool
+from server.schema.wire import Wire
+
+
+class TokenizeRequest(Wire):
+    section = fields.TOKENIZE
+    model: str | None = None
+    prompt: str | None = None
+    messages: list[Message] | None = Field(None, min_length=1, max_length=4096)
+    tools: list[Tool] | None = Field(None, max_length=128)
+    chat_template_kwargs: dict[str, Any] | None = Field(None, max_length=32)
+    add_generation_prompt: bool = True
+
+
+class DetokenizeRequest(Wire):
+    section = fields.DETOKENIZE
+    model: str | None = None
+    tokens: list[int] = Field(max_length=10_000_000)

@@ -1,0 +1,97 @@
+"""The base of all wire types: strict, closed, and led by the field table; and errors as OpenAI names them.
+
+Knows how pydantic reports a fault and how that becomes a message and a `param`. Knows no endpoint.
+"""
+
+import re
+from typing import Any, ClassVar, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, model_validator
+from pydantic_core import ErrorDetails, PydanticCustomError
+
+from server.errors import BadRequest
+from server.schema.fields import Section
+
+
+class Wire(BaseModel):
+    """One JSON object. Refused fields raise, unknown ones too unless the context says `allow_unknown`; null is absent."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    section: ClassVar[Section]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _apply_field_table(cls, data: Any, info: ValidationInfo) -> Any:
+        if not isinstance(data, dict):
+            return data
+        refused = cls.section.refused(data)
+        if refused is not None:
+            raise PydanticCustomError(
+                "unsupported_parameter",
+                "{reason}",
+                {"field": refused.name, "reason": f"Not supported: {refused.note}."},
+            )
+        wire_names = {info.alias or name for name, info in cls.model_fields.items()}
+        known = {name: data[name] for name in data if name in wire_names}
+        unknown = data.keys() - known.keys() - cls.section.names("refused")
+        if unknown and not (info.context or {}).get("allow_unknown"):
+            raise PydanticCustomError("unknown_parameter", "Unknown parameter.", {"field": min(unknown)})
+        if unknown:
+            info.context["ignored"].extend(sorted(unknown))
+        return {name: value for name, value in known.items() if value is not None}
+
+
+WireT = TypeVar("WireT", bound=Wire)
+
+
+def parse(model: type[WireT], data: Any, allow_unknown: bool = False) -> tuple[WireT, list[str]]:
+    """`data` as `model`, and the unknown fields that were ignored. BadRequest names the first fault's place."""
+    if not isinstance(data, dict):
+        raise BadRequest("The request body must be a JSON object.", code="invalid_json")
+    ignored: list[str] = []
+    try:
+        return model.model_validate(
+            data, context={"allow_unknown": allow_unknown, "ignored": ignored}
+        ), ignored
+    except ValidationError as error:
+        raise _bad_request(error, data) from None
+
+
+def _bad_request(error: ValidationError, data: dict[str, Any]) -> BadRequest:
+    """Of several faults (a union reports one for each branch) the deepest is the one that the client meant."""
+    faults = error.errors(include_url=False, include_input=False)
+    fault = max(faults, key=lambda fault: len(_path(fault, data)))
+    param = "".join(
+        f"[{step}]" if isinstance(step, int) else f".{step}" for step in _path(fault, data)
+    ).lstrip(".")
+    code = fault["type"] if fault["type"] in _OWN_CODES else _CODES.get(fault["type"], "invalid_value")
+    message = _readable(fault["msg"])
+    return BadRequest(f"{param or 'body'}: {message}", param=param or None, code=code)
+
+
+_OWN_CODES = {"unsupported_parameter", "unknown_parameter"}
+_CODES = {"missing": "missing_required_parameter", "extra_forbidden": "unknown_parameter"}
+
+
+def _readable(message: str) -> str:
+    """pydantic's words, without its names for Python's types."""
+    message = re.sub(r"^Value error, ", "", message)
+    message = message.replace("valid dictionary", "JSON object").replace("a valid list", "an array")
+    return re.sub(r"(an object|JSON object) or instance of \w+", "JSON object", message)
+
+
+def _path(fault: ErrorDetails, data: Any) -> list[str | int]:
+    """The fault's place in `data`: pydantic's own, without the names of union branches."""
+    path: list[str | int] = []
+    place = data
+    steps = fault["loc"]
+    for index, step in enumerate(steps):
+        if (isinstance(place, dict) and step in place) or (
+            isinstance(place, list) and isinstance(step, int) and step < len(place)
+        ):
+            place = place[step]
+        elif not (index == len(steps) - 1 and fault["type"] == "missing"):
+            continue
+        path.append(step)
+    field = fault.get("ctx", {}).get("field")
+    return [*path, field] if field is not None and fault["type"] in _OWN_CODES else path

@@ -1,0 +1,119 @@
+"""Every setting, once: this model is the flags, the environment, the file and the reference page.
+
+Precedence: flag, then INTARSIA_* variable, then the TOML file of --config, then the default.
+Knows names, defaults and ranges; how flags are parsed is `server.flags`'.
+"""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, ByteSize, ConfigDict, Field
+
+DEMO_MODEL = Path(__file__).resolve().parent.parent / "models" / "demo"
+
+
+def _comma_separated(value: object) -> object:
+    return (
+        tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+    )
+
+
+Words = Annotated[tuple[str, ...], BeforeValidator(_comma_separated)]
+"""Repeatable as a flag; separated by commas in the environment."""
+
+
+class Settings(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+
+    model: str = Field(
+        "", description="Checkpoint directory or hub id. Empty: the small model that ships with the program."
+    )
+    served_model_name: Words = Field(
+        (), description="Names that requests may use. Default: the last part of MODEL."
+    )
+    load_format: Literal["auto", "random"] = Field(
+        "auto",
+        description="`random`: weights drawn at random; of the checkpoint only its configuration and tokenizer are read.",
+    )
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(
+        "auto", description="Type of weights and KV cache."
+    )
+    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="Where the model runs.")
+    threads: int = Field(
+        0, ge=0, le=1024, description="CPU threads of a step. 0: one for each core that is free."
+    )
+    deterministic: bool = Field(
+        False, description="Identical bytes in bfloat16 however a request is batched or cached."
+    )
+
+    max_model_len: int | None = Field(
+        None, ge=16, description="Longest sequence in tokens. Default: the checkpoint's, or what fits."
+    )
+    kv_cache_memory: ByteSize | Literal["auto"] = Field(
+        "auto", description="Memory for keys and values, such as `2GiB`."
+    )
+    encoder_cache_memory: ByteSize = Field(
+        ByteSize(256 << 20), ge=0, description="Memory for encoded pictures and sounds."
+    )
+    max_num_seqs: int = Field(64, ge=1, le=4096, description="Sequences that run at once.")
+    max_num_batched_tokens: int = Field(2048, ge=16, description="Tokens in one step at most.")
+
+    host: str = Field("127.0.0.1", description="Address to listen on.")
+    port: int = Field(8000, ge=0, le=65535, description="Port to listen on. 0: any free one.")
+    api_key: Words = Field(
+        (),
+        description="A key that requests must carry, as `key` or `tenant:key`. None: open to all who reach the port.",
+    )
+    max_queue: int = Field(256, ge=0, description="Requests that may wait for a place; more get 503.")
+    queue_timeout: float = Field(
+        60.0, gt=0, description="Seconds that a request may wait for a place; longer gets 503."
+    )
+    max_body_bytes: ByteSize = Field(ByteSize(64 << 20), gt=0, description="Longest request body.")
+    body_timeout: float = Field(60.0, gt=0, description="Seconds in which a whole request must have arrived.")
+    send_timeout: float = Field(
+        30.0, gt=0, description="Seconds that a stream may wait for its reader before it is cut."
+    )
+    drain_timeout: float = Field(
+        30.0, ge=0, description="Seconds that accepted requests get to finish after SIGTERM."
+    )
+    allow_unknown_fields: bool = Field(
+        False, description="Ignore request fields that no one has published, instead of refusing them."
+    )
+
+    allowed_media_domains: Words = Field(
+        (), description="Hosts that media may be fetched from. None: only data URLs."
+    )
+    allowed_media_path: Path | None = Field(
+        None, description="Directory that file:// media may come from. None: no files."
+    )
+    max_media_items: int = Field(64, ge=0, description="Pictures and sounds in one request.")
+    max_media_bytes: ByteSize = Field(
+        ByteSize(32 << 20), gt=0, description="Encoded bytes of one picture or sound."
+    )
+    max_image_pixels: int = Field(
+        36_000_000, gt=0, description="Pixels of one picture, from its header, before it is decoded."
+    )
+    max_request_pixels: int = Field(144_000_000, gt=0, description="Pixels of all pictures of a request.")
+    max_audio_seconds: float = Field(600.0, gt=0, description="Length of one sound; decoding stops there.")
+
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="What is logged.")
+    debug: bool = Field(False, description="Check the cache's books whenever the engine is idle; slower.")
+
+    @property
+    def model_path(self) -> str:
+        return self.model or str(DEMO_MODEL)
+
+    @property
+    def served_names(self) -> tuple[str, ...]:
+        default = "intarsia-demo" if not self.model else Path(self.model).name
+        return self.served_model_name or (default,)
+
+    @property
+    def tenants(self) -> tuple[tuple[str, str], ...]:
+        """(tenant, key) of every API key. A key without a name is its own tenant."""
+        return tuple(_tenant(entry) for entry in self.api_key)
+
+
+def _tenant(entry: str) -> tuple[str, str]:
+    name, colon, key = entry.partition(":")
+    return (name, key) if colon and name and key else (f"key {entry}", entry)

@@ -1,0 +1,52 @@
+"""Structured answers: from `response_format` to a grammar, and the check that the grammar can be enforced at all."""
+
+import json
+from typing import Any
+
+from llguidance import LLMatcher
+
+from engine.messages import Grammar
+from server.errors import BadRequest
+from server.schema.chat import ResponseFormat
+from server.tools.grammar import compact
+
+MAX_GRAMMAR_CHARS = 256 << 10
+
+
+def grammar_of(response_format: ResponseFormat | None) -> Grammar | None:
+    """None where any text will do."""
+    if response_format is None or response_format.type == "text":
+        return None
+    if response_format.type == "json_object":
+        return Grammar("json_object")
+    schema = response_format.json_schema
+    if schema is None:
+        raise BadRequest(
+            "json_schema is missing.", param="response_format.json_schema", code="missing_required_parameter"
+        )
+    return Grammar("json_schema", json.dumps(compact(schema.schema_ if schema.schema_ is not None else {})))
+
+
+def check(grammar: Grammar, param: str) -> None:
+    """BadRequest if the grammar can't be enforced. Bounded, but up to a second of CPU: call it from a worker thread."""
+    if len(grammar.definition) > MAX_GRAMMAR_CHARS:
+        raise BadRequest(
+            f"{param}: longer than {MAX_GRAMMAR_CHARS} characters.", param=param, code="invalid_grammar"
+        )
+    if grammar.kind == "json_object":
+        return
+    fault = _fault(grammar)
+    if fault:
+        reason = " ".join(fault.split())[:300]
+        raise BadRequest(f"{param}: can't be enforced: {reason}", param=param, code="invalid_grammar")
+
+
+def _fault(grammar: Grammar) -> Any:
+    try:
+        if grammar.kind == "json_schema":
+            compiled = LLMatcher.grammar_from_json_schema(grammar.definition)
+        else:
+            compiled = LLMatcher.grammar_from_lark(grammar.definition)
+        return LLMatcher.validate_grammar(compiled)
+    except ValueError as error:
+        return str(error)

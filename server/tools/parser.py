@@ -1,0 +1,134 @@
+"""Reads tool calls out of a model's text as it comes.
+
+The format is the one that Hermes and Qwen models write, and the documented fallback for all others:
+
+    <tool_call>
+    {"name": "...", "arguments": {...}}
+    </tool_call>
+
+Arguments are passed on as they come, once the name is known. What does not parse is given back as text.
+"""
+
+import json
+import re
+import uuid
+from typing import Any, NamedTuple
+
+from server.markers import unfinished
+from server.tools.json_scan import ObjectScanner
+
+OPEN, CLOSE = "<tool_call>", "</tool_call>"
+_HEAD = re.compile(r'\s*\{\s*"name"\s*:\s*("(?:[^"\\]|\\.)*")\s*,\s*"(?:arguments|parameters)"\s*:\s*(?=\{)')
+
+
+class ToolDelta(NamedTuple):
+    """A piece of one call. id and name only in the first piece of a call."""
+
+    index: int
+    arguments: str
+    id: str | None = None
+    name: str | None = None
+
+
+class Parsed(NamedTuple):
+    content: str
+    calls: list[ToolDelta]
+
+
+class ToolCallParser:
+    """States: text -> head (name not yet known) -> arguments -> tail -> text."""
+
+    def __init__(self) -> None:
+        self._held = ""
+        self._state = "text"
+        self._scanner = ObjectScanner()
+        self.num_calls = 0
+        """Calls begun."""
+        self.num_complete = 0
+
+    def push(self, text: str) -> Parsed:
+        self._held += text
+        content, calls = "", []
+        while True:
+            before = (self._state, len(self._held))
+            match self._state:
+                case "text":
+                    content += self._text()
+                case "head":
+                    content += self._head(calls)
+                case "arguments":
+                    self._arguments(calls)
+                case "tail":
+                    self._tail()
+            if (self._state, len(self._held)) == before:
+                return Parsed(content, calls)
+
+    def finish(self) -> Parsed:
+        """The answer is over: what is held is text, unless it is a whole call that lacks only its closing tag."""
+        held, self._held = self._held, ""
+        calls: list[ToolDelta] = []
+        if self._state == "head":
+            return Parsed("" if self._whole_call(held, calls) else OPEN + held, calls)
+        if self._state == "text" and not (self.num_calls and not held.strip()):
+            return Parsed(held, calls)
+        return Parsed("", calls)
+
+    def _text(self) -> str:
+        """Blank text beside a call belongs to the format, not to the answer."""
+        if self.num_calls:
+            self._held = self._held.lstrip()
+        text, opening, rest = self._held.partition(OPEN)
+        if opening:
+            self._state, self._held = "head", rest
+            return text.rstrip()
+        end = len(text[: unfinished(text, OPEN)].rstrip())
+        self._held = text[end:]
+        return text[:end]
+
+    def _head(self, calls: list[ToolDelta]) -> str:
+        head = _HEAD.match(self._held)
+        if head is not None and (name := _json(head[1])) is not None:
+            calls.append(self._begin(name, ""))
+            self._state, self._held, self._scanner = "arguments", self._held[head.end() :], ObjectScanner()
+            return ""
+        body, closing, rest = self._held.partition(CLOSE)
+        if not closing:
+            return ""
+        self._state, self._held = "text", rest
+        return "" if self._whole_call(body, calls) else OPEN + body + CLOSE
+
+    def _arguments(self, calls: list[ToolDelta]) -> None:
+        end = self._scanner.scan(self._held)
+        if end:
+            calls.append(ToolDelta(self.num_calls - 1, self._held[:end]))
+        self._held = self._held[end:]
+        if self._scanner.complete:
+            self._state = "tail"
+            self.num_complete += 1
+
+    def _tail(self) -> None:
+        _, closing, rest = self._held.partition(CLOSE)
+        if closing:
+            self._state, self._held = "text", rest
+
+    def _whole_call(self, body: str, calls: list[ToolDelta]) -> bool:
+        """A call whose keys came in another order, or whose arguments are a string or missing."""
+        call = _json(body)
+        if not isinstance(call, dict) or not isinstance(call.get("name"), str):
+            return False
+        arguments = call.get("arguments", call.get("parameters", {}))
+        text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+        calls.append(self._begin(call["name"], text))
+        self.num_complete += 1
+        return True
+
+    def _begin(self, name: str, arguments: str) -> ToolDelta:
+        self.num_calls += 1
+        return ToolDelta(self.num_calls - 1, arguments, f"call_{uuid.uuid4().hex[:24]}", name)
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None

@@ -1,0 +1,44 @@
+"""What a request used, in OpenAI's form."""
+
+from typing import Any, NamedTuple
+
+
+class PromptTokens(NamedTuple):
+    """A prompt's tokens by kind. Media tokens are the placeholders that stand for content; text is all the rest."""
+
+    text: int
+    image: int = 0
+    audio: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.text + self.image + self.audio
+
+    def __add__(self, other: object) -> "PromptTokens":
+        if not isinstance(other, PromptTokens):
+            return NotImplemented
+        return PromptTokens(self.text + other.text, self.image + other.image, self.audio + other.audio)
+
+
+def usage(
+    prompt: PromptTokens, num_cached: int, num_completion: int, num_reasoning: int = 0
+) -> dict[str, Any]:
+    """num_cached: prompt tokens that were not computed for this request."""
+    return {
+        "prompt_tokens": prompt.total,
+        "completion_tokens": num_completion,
+        "total_tokens": prompt.total + num_completion,
+        "prompt_tokens_details": {
+            "text_tokens": prompt.text,
+            "image_tokens": prompt.image,
+            "audio_tokens": prompt.audio,
+            "cached_tokens": num_cached,
+        },
+        "completion_tokens_details": {
+            "text_tokens": num_completion,
+            "reasoning_tokens": num_reasoning,
+            "audio_tokens": 0,
+            "accepted_prediction_tokens": 0,
+            "rejected_prediction_tokens": 0,
+        },
+    }

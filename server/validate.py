@@ -1,0 +1,166 @@
+"""Wire -> validated: what fields mean together, with defaults resolved. Pure; reads no media and renders no prompt."""
+
+import secrets
+from typing import Any
+
+from engine.messages import SamplingParams
+from server.conversation import conversation_of
+from server.errors import BadRequest, NotFound
+from server.schema.chat import AllowedToolsChoice, ChatRequest, NamedToolChoice, Tool
+from server.schema.sampling import SamplingFields
+from server.structured import grammar_of
+from server.tools.grammar import forced_call
+from server.validated import AS_MANY_AS_FIT, AnswerOptions, ModelFacts, ValidatedChat
+
+MAX_STOP_STRINGS = 4
+
+
+def validate_chat(request: ChatRequest, facts: ModelFacts, max_media_items: int) -> ValidatedChat:
+    """BadRequest or NotFound, naming the field."""
+    check_model(request.model, facts)
+    tools, forced = _offered_tools(request, facts)
+    grammar = grammar_of(request.response_format)
+    grammar_param = "response_format.json_schema.schema"
+    if grammar is not None and tools:
+        raise BadRequest("response_format and tools can't be combined.", param="response_format")
+    parallel = request.parallel_tool_calls is not False
+    if tools and forced:
+        functions = [function for function in tools if forced is True or function["name"] == forced]
+        grammar, grammar_param = forced_call(functions, parallel and forced is True), "tools"
+    return ValidatedChat(
+        conversation=conversation_of(
+            request.messages, _wrapped(tools), request.chat_template_kwargs, facts, max_media_items
+        ),
+        options=answer_options(request, facts, _max_tokens(request), _num_top_logprobs(request)),
+        model=request.model,
+        grammar=grammar,
+        grammar_param=grammar_param,
+        parse_tool_calls=bool(tools),
+        single_tool_call=not parallel or isinstance(forced, str),
+    )
+
+
+def check_model(name: str, facts: ModelFacts) -> None:
+    if name not in facts.names:
+        raise NotFound(
+            f"The model `{name[:200]}` does not exist here.", param="model", code="model_not_found"
+        )
+
+
+def _max_tokens(request: ChatRequest) -> int:
+    old, new = request.max_tokens, request.max_completion_tokens
+    if old is not None and new is not None and old != new:
+        raise BadRequest("max_tokens and max_completion_tokens differ.", param="max_tokens")
+    return new or old or AS_MANY_AS_FIT
+
+
+def _num_top_logprobs(request: ChatRequest) -> int | None:
+    if request.logprobs:
+        return request.top_logprobs or 0
+    if request.top_logprobs is not None:
+        raise BadRequest("top_logprobs needs logprobs: true.", param="top_logprobs")
+    return None
+
+
+def answer_options(
+    request: SamplingFields, facts: ModelFacts, max_tokens: int, num_top_logprobs: int | None
+) -> AnswerOptions:
+    """Sampling and form of the answer, for either endpoint."""
+    if request.stream_options is not None and not request.stream:
+        raise BadRequest("stream_options needs stream: true.", param="stream_options")
+    max_tokens = min(max_tokens, AS_MANY_AS_FIT)
+    if request.min_tokens > max_tokens:
+        raise BadRequest("min_tokens is more than the answer may have.", param="min_tokens")
+    stop_ids = _token_ids(request.stop_token_ids or [], facts.vocab_size, "stop_token_ids")
+    sampling = SamplingParams(
+        max_tokens=max_tokens,
+        temperature=float(request.temperature),
+        top_p=float(request.top_p),
+        top_k=max(request.top_k, 0),
+        min_p=float(request.min_p),
+        seed=secrets.randbits(63) if request.seed is None else request.seed % 2**63,
+        frequency_penalty=float(request.frequency_penalty),
+        presence_penalty=float(request.presence_penalty),
+        repetition_penalty=float(request.repetition_penalty),
+        logit_bias=_logit_bias(request.logit_bias or {}, facts.vocab_size),
+        num_top_logprobs=num_top_logprobs,
+        min_tokens=request.min_tokens,
+        stop_token_ids=tuple(sorted(stop_ids | (frozenset() if request.ignore_eos else facts.eos_token_ids))),
+    )
+    return AnswerOptions(
+        sampling=sampling,
+        num_choices=request.n,
+        stop=_stop_strings(request.stop),
+        stream=request.stream,
+        include_usage=bool(request.stream_options and request.stream_options.include_usage),
+        cache_salt=request.cache_salt,
+    )
+
+
+def _stop_strings(stop: str | list[str] | None) -> tuple[str, ...]:
+    stops = (stop,) if isinstance(stop, str) else tuple(stop or ())
+    if len(stops) > MAX_STOP_STRINGS:
+        raise BadRequest(f"At most {MAX_STOP_STRINGS} stop strings.", param="stop")
+    return stops
+
+
+def _token_ids(ids: list[int], vocab_size: int, param: str) -> frozenset[int]:
+    for token_id in ids:
+        if not 0 <= token_id < vocab_size:
+            raise BadRequest(
+                f"{param}: {token_id} is no token id of this model (0 to {vocab_size - 1}).", param=param
+            )
+    return frozenset(ids)
+
+
+def _logit_bias(bias: dict[str, float], vocab_size: int) -> dict[int, float]:
+    for key in bias:
+        if not (key.isascii() and key.isdecimal() and len(key) <= 10):
+            raise BadRequest(f"logit_bias: `{key[:50]}` is no token id.", param="logit_bias")
+    ids = {int(key): float(value) for key, value in bias.items()}
+    _token_ids(list(ids), vocab_size, "logit_bias")
+    return ids
+
+
+def _offered_tools(request: ChatRequest, facts: ModelFacts) -> tuple[list[dict[str, Any]], bool | str]:
+    """The functions that the model may call, and whether it must: False, True (any of them), or one's name."""
+    functions = [_function(tool) for tool in request.tools or ()]
+    names = [function["name"] for function in functions]
+    if len(set(names)) != len(names):
+        raise BadRequest("Two tools have the same name.", param="tools")
+    if functions and not facts.supports_tools:
+        raise BadRequest(
+            "This model's chat template has no place for tools.", param="tools", code="unsupported_parameter"
+        )
+    choice = request.tool_choice
+    if not functions:
+        if choice not in (None, "none", "auto"):
+            raise BadRequest("tool_choice needs tools.", param="tool_choice")
+        return [], False
+    if isinstance(choice, AllowedToolsChoice):
+        allowed = {_known(tool, names) for tool in choice.allowed_tools.tools}
+        return [f for f in functions if f["name"] in allowed], choice.allowed_tools.mode == "required"
+    if isinstance(choice, NamedToolChoice):
+        return functions, _known(choice, names)
+    return ([] if choice == "none" else functions), choice == "required"
+
+
+def _known(choice: NamedToolChoice, names: list[str]) -> str:
+    if choice.function.name not in names:
+        raise BadRequest(
+            f"tool_choice names `{choice.function.name}`, which is not among tools.", param="tool_choice"
+        )
+    return choice.function.name
+
+
+def _function(tool: Tool) -> dict[str, Any]:
+    return tool.function.model_dump(exclude_none=True, exclude={"strict"})
+
+
+def rendered_tools(tools: list[Tool] | None) -> list[dict[str, Any]] | None:
+    """Tools as the chat template takes them."""
+    return _wrapped([_function(tool) for tool in tools or ()])
+
+
+def _wrapped(functions: list[dict[str, Any]]) -> list[dict[str, Any]] | None:
+    return [{"type": "function", "function": function} for function in functions] or None

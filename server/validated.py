@@ -1,0 +1,67 @@
+"""What a request means, once everything about it has been checked that can be without its media and its prompt.
+
+Different types from the wire's: defaults are resolved, alternatives gone, and nothing here can be refused any more for its form.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from engine.messages import Grammar, SamplingParams
+
+AS_MANY_AS_FIT = 2**31 - 1
+"""max_tokens of a request that sets no limit; cut to what the context leaves once the prompt is known."""
+
+
+class ModelFacts(NamedTuple):
+    """What validation must know of the model that is served."""
+
+    names: tuple[str, ...]
+    vocab_size: int
+    eos_token_ids: frozenset[int]
+    media_kinds: frozenset[str]
+    supports_tools: bool
+
+
+@dataclass(frozen=True)
+class MediaRef:
+    """One picture or sound, not yet read. `source` is a URL or base64; `param` is its place in the request."""
+
+    kind: str
+    source: str
+    format: str | None
+    options: str
+    param: str
+
+
+@dataclass(frozen=True)
+class AnswerOptions:
+    """How to answer: what both completion endpoints share."""
+
+    sampling: SamplingParams
+    num_choices: int
+    stop: tuple[str, ...]
+    stream: bool
+    include_usage: bool
+    cache_salt: str | None
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """What the chat template is given. Content lists hold text parts and, for each of `media` in order, a media part."""
+
+    messages: list[dict[str, Any]]
+    media: tuple[MediaRef, ...]
+    tools: list[dict[str, Any]] | None
+    template_kwargs: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class ValidatedChat:
+    conversation: Conversation
+    options: AnswerOptions
+    model: str
+    grammar: Grammar | None
+    grammar_param: str
+    """Where in the request a fault of the grammar lies."""
+    parse_tool_calls: bool
+    single_tool_call: bool
