@@ -53,6 +53,11 @@ class Checkpoint:
             raise CheckpointError(f"{path} is no checkpoint: it has no config.json")
         return cls(path, config)
 
+    def referred(self, name: str, weights: bool = True) -> "Checkpoint":
+        """Another checkpoint that this one names: a path within its own directory, or as in `open`."""
+        inside = self.path / name
+        return Checkpoint.open(str(inside) if inside.is_dir() else name, weights=weights)
+
     @property
     def architecture(self) -> str:
         """The class name that the checkpoint was published for."""

@@ -1,4 +1,4 @@
-"""What the engine and a model family promise each other. Families implement `ServedModel`; the engine the rest."""
+"""What the engine and a model family promise each other: families implement `ServedModel`."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
@@ -9,7 +9,7 @@ from models.processing.base import MediaLayout, Processing
 
 
 class AttentionSpec(NamedTuple):
-    """What a model asks of attention. windows: for each layer, how many keys a row sees at most, None for all."""
+    """What a model asks of attention. windows: for each layer, how many keys a row sees, None for all."""
 
     num_heads: int
     num_kv_heads: int
@@ -26,26 +26,26 @@ class PagedAttention(Protocol):
     """One planned step of a paged back end."""
 
     def attend(self, layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-        """Write k and v [rows, kv_heads, head_dim] at the rows' slots, then attend from q [rows, heads, head_dim].
+        """Write k, v [rows, kv_heads, head_dim] at the rows' slots; attend from q [rows, heads, head_dim].
 
         Returns [rows, heads, head_dim]. Every key of the step is written before any row attends."""
         ...
 
 
 class FusedDecoder(Protocol):
-    """Runs all layers of a decoder at once (a recorded step); the engine installs one where the machine has it."""
+    """Runs all layers of a decoder at once (a recorded step); installed by the engine where there is one."""
 
     def accepts(self, num_rows: int, attention: PagedAttention) -> bool: ...
 
     def run(
         self, hidden: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, attention: PagedAttention
     ) -> torch.Tensor:
-        """hidden [rows, hidden_size], cos and sin [rows, head_dim] -> hidden after the final norm [rows, hidden_size]."""
+        """hidden [rows, hidden_size], cos and sin [rows, head_dim] -> hidden after the final norm."""
         ...
 
 
 class MediaRows(NamedTuple):
-    """Rows [start, end) of a step's batch are placeholders; `encoding` [end - start, encoding_width] replaces them."""
+    """Rows [start, end) are placeholders; `encoding` [end - start, encoding_width] replaces them."""
 
     start: int
     end: int
@@ -53,7 +53,7 @@ class MediaRows(NamedTuple):
 
 
 class ForwardBatch(NamedTuple):
-    """The flattened rows of one step: ids int64 [rows], positions int64 [axes, rows], media sorted by start."""
+    """The flattened rows of a step: ids int64 [rows], positions int64 [axes, rows], media sorted by start."""
 
     ids: torch.Tensor
     positions: torch.Tensor
@@ -61,7 +61,7 @@ class ForwardBatch(NamedTuple):
 
 
 class EncoderInput(NamedTuple):
-    """One picture or sound for the encoder: prepared arrays as tensors on the model's device, and its layout."""
+    """One picture or sound for the encoder: prepared arrays on the model's device, and its layout."""
 
     arrays: dict[str, torch.Tensor]
     layout: MediaLayout
@@ -79,7 +79,7 @@ class ServedModel(Protocol):
     max_positions: int
     """The longest sequence, in tokens, that the checkpoint was made for."""
     encoding_width: int
-    """Elements that the encoder returns for each media token (hidden size, more where later layers get some too)."""
+    """Elements that the encoder returns for each media token: the hidden size, or more for later layers."""
 
     def encode(self, kind: str, items: Sequence[EncoderInput]) -> list[torch.Tensor]:
         """Encode each item alone and whole: [layout.num_tokens, encoding_width] each, dtype of the model."""

@@ -3,18 +3,16 @@
 Knows the order of these things and nothing of any family.
 """
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import torch
 from safetensors import safe_open
 
-from models.checkpoint import Checkpoint, CheckpointError
+from models.checkpoint import Checkpoint
+from models.configs import read_config
 from models.interface import ServedModel
 from models.registry import family, import_class, load_processing
 from models.weights import Progress, RandomWeights, Weights
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedConfig
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -39,20 +37,8 @@ def load_model(
         if load_format == "random"
         else Weights.open(checkpoint, resolved, target, on_progress)
     )
-    config = model_config(checkpoint)
+    config = read_config(checkpoint)
     return model_class.load(checkpoint, config, weights, load_processing(checkpoint), resolved, target)
-
-
-def model_config(checkpoint: Checkpoint) -> "PreTrainedConfig | None":
-    """config.json as transformers reads it, in old and new spellings; None for a type it doesn't know."""
-    from transformers import CONFIG_MAPPING, AutoConfig
-
-    if checkpoint.config.get("model_type") not in CONFIG_MAPPING:
-        return None
-    try:
-        return AutoConfig.from_pretrained(checkpoint.path)
-    except Exception as error:  # strict configurations raise several kinds of errors for a wrong field
-        raise CheckpointError(f"{checkpoint.path / 'config.json'} is not valid: {error}") from error
 
 
 def resolve_dtype(checkpoint: Checkpoint, name: str, device: torch.device) -> torch.dtype:

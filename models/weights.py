@@ -55,6 +55,13 @@ class Weights:
         """The checkpoint's own weights. Raises CheckpointError where there are none that can be read."""
         return cls(_source(checkpoint, dtype), dtype, torch.device(device), on_progress)
 
+    def beside(self, checkpoint: Checkpoint) -> "Weights":
+        """Those of another checkpoint that this one refers to, for the same dtype and device."""
+        other = Weights(_source(checkpoint, self.dtype), self.dtype, self.device)
+        self._meter.widen(other.source.total_bytes)
+        other._meter = self._meter
+        return other
+
     def prefixed(self, *prefixes: str) -> "Weights":
         """The same tensors seen below a prefix; of several, the first under which a name exists counts."""
         view = Weights(self.source, self.dtype, self.device, prefixes=_joined(self._prefixes, prefixes))
@@ -150,6 +157,9 @@ class StateDict:
 class _Meter:
     def __init__(self, total_bytes: int, report: Progress | None) -> None:
         self._done, self._total, self._report = 0, total_bytes, report
+
+    def widen(self, num_bytes: int) -> None:
+        self._total += num_bytes
 
     def add(self, num_bytes: int) -> None:
         self._done += num_bytes

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
+from safetensors.torch import load_file, save_file
 from tokenizers import AddedToken, Tokenizer, decoders, pre_tokenizers
 from tokenizers.models import BPE
 from tokenizers.trainers import BpeTrainer
@@ -19,6 +20,8 @@ from transformers import (
     Qwen2ForCausalLM,
     Qwen3Config,
     Qwen3ForCausalLM,
+    WhisperConfig,
+    WhisperForConditionalGeneration,
 )
 
 SPECIAL_TOKENS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
@@ -122,3 +125,72 @@ def tiny_qwen2(directory: Path, max_shard_size: str = "5GB", **overrides: object
 def tiny_qwen3(directory: Path, max_shard_size: str = "5GB", **overrides: object) -> Path:
     config = Qwen3Config(**_language_sizes(directory, {"head_dim": 32, **overrides}))
     return save(Qwen3ForCausalLM, config, directory, max_shard_size)
+
+
+def tiny_ultravox(
+    directory: Path, norm_between: bool = True, merged: bool = False, max_source_positions: int = 1500
+) -> Path:
+    """merged: encoder and language model lie beside the projector, else in checkpoints that it names."""
+    whisper = tiny_whisper(directory / "whisper", max_source_positions)
+    language = tiny_llama(directory / "language")
+    write_tokenizer(directory)
+    generator = torch.Generator().manual_seed(0)
+
+    def random(*shape: int) -> torch.Tensor:
+        return torch.randn(shape, generator=generator) * (0.1 if len(shape) > 1 else 0.2) + (len(shape) == 1)
+
+    tensors = {
+        "ln_pre.weight": random(8 * 32),
+        "linear_1.weight": random(128, 8 * 32),
+        "linear_2.weight": random(64, 64),
+        "ln_mid.weight" if norm_between else "ln_post.weight": random(64),
+    }
+    tensors = {f"multi_modal_projector.{name}": tensor for name, tensor in tensors.items()}
+    config = {
+        "architectures": ["UltravoxModel"],
+        "model_type": "ultravox",
+        "hidden_size": 128,
+        "stack_factor": 8,
+        "projector_act": "swiglu",
+        "projector_ln_mid": norm_between,
+        "torch_dtype": "float32",
+    }
+    if merged:
+        for name, tensor in load_file(whisper / "model.safetensors").items():
+            if name.startswith("model.encoder."):
+                tensors["audio_tower." + name.removeprefix("model.encoder.")] = tensor
+        for name, tensor in load_file(language / "model.safetensors").items():
+            tensors[f"language_model.{name}"] = tensor
+        config["audio_config"] = json.loads((whisper / "config.json").read_text())
+        config["text_config"] = json.loads((language / "config.json").read_text())
+    else:
+        config |= {"audio_model_id": "whisper", "text_model_id": "language"}
+    save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
+    write_json(directory / "config.json", config)
+    return directory
+
+
+def tiny_whisper(directory: Path, max_source_positions: int = 1500) -> Path:
+    config = WhisperConfig(
+        vocab_size=64,
+        num_mel_bins=80,
+        d_model=32,
+        encoder_layers=2,
+        encoder_attention_heads=2,
+        encoder_ffn_dim=48,
+        decoder_layers=1,
+        decoder_attention_heads=2,
+        decoder_ffn_dim=48,
+        max_source_positions=max_source_positions,
+        init_std=0.1,
+        pad_token_id=0,
+        bos_token_id=1,
+        eos_token_id=2,
+        decoder_start_token_id=1,
+    )
+    save(WhisperForConditionalGeneration, config, directory)
+    write_json(
+        directory / "preprocessor_config.json",
+        {"feature_size": 80, "feature_extractor_type": "WhisperFeatureExtractor"},
+    )
+    return directory

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, GPT2Config
 
 from models.checkpoint import Checkpoint, CheckpointError
+from models.configs import read_config
 from models.decoder import DecoderConfig
 from models.families.text import TextModel
 from models.interface import ForwardBatch
-from models.loader import load_model, model_config
+from models.loader import load_model
 from tests import checkpoints
 from tests.models.dense_attention import DenseAttention
 
@@ -149,11 +150,8 @@ def test_a_fused_decoder_is_asked_first(tmp_path: Path, ids: torch.Tensor) -> No
 
 
 def test_what_is_not_supported_is_refused_by_name(tmp_path: Path) -> None:
-    config = model_config(Checkpoint.open(str(checkpoints.tiny_llama(tmp_path))))
-    assert config is not None
-    config.hidden_act = "mish"
+    config = read_config(Checkpoint.open(str(checkpoints.tiny_llama(tmp_path, hidden_act="mish"))))
     with pytest.raises(CheckpointError, match="mish"):
         DecoderConfig.from_text_config(config)
-    config.model_type = "gpt2"
     with pytest.raises(CheckpointError, match="gpt2"):
-        DecoderConfig.from_text_config(config)
+        DecoderConfig.from_text_config(GPT2Config())
