@@ -64,7 +64,7 @@ def lone_run(request, choice: int, num_tokens: int) -> list[int]:
 class ArithmeticRunner:
     """fail_encoding: keys that the encoder refuses. break_on: request ids whose rows make the whole step raise.
 
-    fault_on: request ids whose rows report a fault of their own.
+    break_together: every step of more than one row raises. fault_on: request ids whose rows report a fault of their own.
     """
 
     def __init__(self, num_blocks: int) -> None:
@@ -74,7 +74,7 @@ class ArithmeticRunner:
         self.raise_in_encode = False
         self.break_on: set[str] = set()
         self.fault_on: set[str] = set()
-        self.break_once = False
+        self.break_together = False
         self.num_encoded: dict[EncodingId, int] = {}
         self.num_rows = 0
 
@@ -100,11 +100,11 @@ class ArithmeticRunner:
         return failed
 
     def execute(self, rows):
-        breaks = self.break_once or any(r.sequence.request.request_id in self.break_on for r in rows)
+        culprits = [row for row in rows if row.sequence.request.request_id in self.break_on]
+        breaks = bool(culprits) or (self.break_together and len(rows) > 1)
         for row in rows:
             self._write(row, garbage=breaks)
         if breaks:
-            self.break_once = False
             raise RuntimeError("the step failed as a whole")
         self.num_rows += len(rows)
         return {row.sequence.number: self._sample(row) for row in rows if row.samples}
@@ -114,7 +114,9 @@ class ArithmeticRunner:
         media = {}
         for span in sequence.tokens.spans_within(row.start, row.end):
             value = self.encodings[EncodingId(sequence.request.namespace, span.key)]
-            media |= {row.start + i: (value, span.offset + i - span.start) for i in range(span.start, span.end)}
+            media |= {
+                row.start + i: (value, span.offset + i - span.start) for i in range(span.start, span.end)
+            }
         for i in range(row.start, row.end):
             value = entry(i, sequence.tokens.ids[i], media.get(i))
             self.pages[self._slot(row, i)] = -1 if garbage else value

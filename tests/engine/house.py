@@ -1,5 +1,7 @@
 """An engine over the arithmetic model, and a server's half that answers it: what tests of scheduler and loop share."""
 
+from collections.abc import Set
+
 import numpy as np
 
 from engine.grammar import GrammarCompiler
@@ -34,7 +36,9 @@ def media_item(name: str, num_tokens: int, kind: str = "image") -> MediaItem:
     return MediaItem(name.encode().ljust(32, b"."), kind, MediaLayout(num_tokens))
 
 
-def generate(request_id: str, parts, max_tokens: int = 4, namespace: bytes = b"n", choices: int = 1, **sampling) -> Generate:
+def generate(
+    request_id: str, parts, max_tokens: int = 4, namespace: bytes = b"n", choices: int = 1, **sampling
+) -> Generate:
     """parts: ints are token ids, MediaItems become a span of placeholders."""
     ids: list[int] = []
     spans, media = [], []
@@ -112,7 +116,10 @@ class House:
                 assert len(event.logprobs) == len(event.token_ids)
                 self.tokens.setdefault(key, []).extend(event.token_ids)
                 if event.choice == 0:
-                    assert self.cached.setdefault(event.request_id, event.num_cached_tokens) == event.num_cached_tokens
+                    assert (
+                        self.cached.setdefault(event.request_id, event.num_cached_tokens)
+                        == event.num_cached_tokens
+                    )
                 if event.finish_reason:
                     self.finished[key] = event.finish_reason
             case RequestFailed():
@@ -164,11 +171,11 @@ class House:
             expected = lone_run(self.requests[request_id], choice, len(tokens))
             assert tokens == expected, f"{request_id}, choice {choice}"
 
-    def check_all_done(self) -> None:
-        """Every request that was added has ended in all its choices, rightly, and nothing is left behind."""
+    def check_all_done(self, aborted: Set[str] = frozenset()) -> None:
+        """Every request has ended in all its choices, rightly (or was aborted), and nothing is left behind."""
         self.check_answers()
         for request_id, request in self.requests.items():
-            if request_id not in self.failures:
+            if request_id not in self.failures and request_id not in aborted:
                 assert all((request_id, choice) in self.finished for choice in range(request.num_choices))
         assert not self.engine.scheduler.running
         assert not self.engine.scheduler.waiting
