@@ -1,0 +1,144 @@
+"""Encoded sounds to canonical ones: float32 samples, mono, at the model's rate.
+
+- The format is told from the bytes: WAV, FLAC, Ogg (Vorbis, Opus) and MP3; M4A and WebM where PyAV is
+installed. - Length is counted while decoding, which stops at the limit; no header is believed.
+- Channels are averaged, then resampled, in that order. Values that are not finite are refused.
+- A cut-off file gives what could be decoded of it, as players do; too little of that is refused.
+"""
+
+import io
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Protocol, Self
+
+import numpy as np
+import soundfile
+import soxr
+
+from models.processing.base import MediaError
+from server.media.audio_av import AvFile
+from server.media.limits import MediaLimits
+
+_TAKEN = "WAV, FLAC, Ogg or MP3"
+_CONTAINERS = {"WAV": ("WAV", "WAVEX", "RF64"), "FLAC": ("FLAC",), "OGG": ("OGG",), "MP3": ("MP3", "MPEG")}
+_BLOCK_FRAMES = 1 << 16
+
+KNOWN_FORMATS = frozenset({"wav", "mp3", "flac", "ogg", "opus", "m4a", "webm"})
+"""What an `input_audio` part may call its data: the published wav and mp3, and as an extension the others.
+The data may be any of them whatever it is called."""
+
+
+class SoundFile(Protocol):
+    """An opened file. sampling_rate in Hz; blocks are float32 [frames, num_channels]."""
+
+    sampling_rate: int
+    num_channels: int
+
+    def blocks(self) -> Iterator[np.ndarray]: ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+def decode_audio(
+    encoded: bytes, sampling_rate: int, limits: MediaLimits, is_cancelled: Callable[[], bool] = lambda: False
+) -> np.ndarray:
+    """The canonical sound, float32 [num_samples] at `sampling_rate`. MediaError for what can't or may not be
+    decoded.
+
+    is_cancelled is asked between blocks; MediaError "cancelled" follows a yes.
+    """
+    if not encoded:
+        raise MediaError("The audio is empty.", "audio_too_short")
+    try:
+        with _opened(encoded) as source:
+            samples, rate = _mono(source, limits, is_cancelled), source.sampling_rate
+        if rate != sampling_rate:
+            samples = soxr.resample(samples, rate, sampling_rate, quality="HQ")
+    except MediaError:
+        raise
+    except Exception:  # decoders raise what they like on hostile input
+        raise _unreadable() from None
+    return np.ascontiguousarray(samples, np.float32)
+
+
+def _mono(source: SoundFile, limits: MediaLimits, is_cancelled: Callable[[], bool]) -> np.ndarray:
+    rate = source.sampling_rate
+    if not limits.min_sampling_rate <= rate <= limits.max_sampling_rate:
+        allowed = f"{limits.min_sampling_rate} to {limits.max_sampling_rate} Hz"
+        raise MediaError(f"The audio's sampling rate is {rate} Hz; {allowed} are taken.", "invalid_audio")
+    if not 1 <= source.num_channels <= limits.max_audio_channels:
+        found = source.num_channels
+        message = f"The audio has {found} channels; at most {limits.max_audio_channels} are taken."
+        raise MediaError(message, "invalid_audio")
+    mono: list[np.ndarray] = []
+    num_frames = 0
+    for block in source.blocks():
+        if is_cancelled():
+            raise MediaError("The request was cancelled.", "cancelled")
+        num_frames += len(block)
+        if num_frames > limits.max_audio_seconds * rate:
+            raise MediaError(
+                f"The audio is longer than {limits.max_audio_seconds:g} seconds.", "audio_too_long"
+            )
+        mean = block.mean(axis=1, dtype=np.float64).astype(np.float32)
+        if not np.isfinite(block).all() or not np.isfinite(mean).all():
+            raise MediaError("The audio holds samples that are not finite numbers.", "invalid_audio")
+        mono.append(mean)
+    if num_frames < limits.min_audio_seconds * rate:
+        message = f"The audio is too short: at least {limits.min_audio_seconds:g} seconds are needed."
+        raise MediaError(message, "audio_too_short")
+    return np.concatenate(mono)
+
+
+class _LibsndfileSound:
+    def __init__(self, encoded: bytes, kind: str) -> None:
+        self._file = soundfile.SoundFile(io.BytesIO(encoded))
+        self.sampling_rate = self._file.samplerate
+        self.num_channels = self._file.channels
+        if self._file.format not in _CONTAINERS[kind]:
+            self._file.close()
+            raise _unreadable()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+
+    def blocks(self) -> Iterator[np.ndarray]:
+        while len(block := self._file.read(_BLOCK_FRAMES, dtype="float32", always_2d=True)):
+            yield block
+
+
+def _opened(encoded: bytes) -> SoundFile:
+    kind = _sniff(encoded)
+    return _LibsndfileSound(encoded, kind) if kind in _CONTAINERS else AvFile(encoded, kind)
+
+
+def _sniff(encoded: bytes) -> str:
+    head = encoded[:64]
+    if head[:4] in (b"RIFF", b"RIFX", b"RF64") and head[8:12] == b"WAVE":
+        return "WAV"
+    if head.startswith(b"fLaC"):
+        return "FLAC"
+    if head.startswith(b"OggS"):
+        return "OGG"
+    if head.startswith(b"ID3") or (
+        len(head) > 1 and head[0] == 0xFF and head[1] & 0xE6 in (0xE2, 0xE4, 0xE6)
+    ):
+        return "MP3"
+    if head[4:8] == b"ftyp":
+        return "M4A"
+    if head.startswith(b"\x1a\x45\xdf\xa3"):
+        return "WEBM"
+    raise MediaError(f"The data is not audio in a known format; send {_TAKEN}.", "unsupported_audio_format")
+
+
+def _unreadable() -> MediaError:
+    return MediaError("The audio can't be read: the file is damaged or incomplete.", "invalid_audio")

@@ -1,0 +1,200 @@
+"""Encoded pictures to canonical ones: RGB, 8 bits, upright, sRGB, on white; what the model sees is what
+people see.
+
+- The format is told from the bytes; labels are never believed. PNG, JPEG, WebP, GIF and BMP are taken.
+- Size is checked from the header, before any pixel is decoded.
+- EXIF orientation is applied; transparency is composited on white; 16 bits are scaled; embedded colour
+profiles are
+  converted to sRGB (one that can't be read is ignored); of an animation the first frame is taken.
+- Cut-off files are refused. (A PNG that lacks no more than its end chunk is not cut off in this sense.)
+"""
+
+import io
+from typing import Any, NamedTuple
+
+import numpy as np
+from PIL import Image, ImageCms
+
+from models.processing.base import MediaError
+
+# The limit below is enforced from every header; Pillow's own would only warn, and far too late.
+Image.MAX_IMAGE_PIXELS = None
+
+_ORIENTATION = 0x0112
+_SRGB = ImageCms.createProfile("sRGB")
+_TAKEN = "PNG, JPEG, WebP, GIF or BMP"
+
+
+class Header(NamedTuple):
+    """width, height: pixels as stored, before any rotation."""
+
+    format: str
+    width: int
+    height: int
+
+
+def read_header(encoded: bytes, max_pixels: int) -> Header:
+    """The picture's format and size. MediaError for anything that will not be decoded."""
+    with _opened(encoded) as image:
+        header = Header(image.format or "", *image.size)
+    if header.width * header.height > max_pixels:
+        size = f"{header.width}x{header.height}"
+        raise MediaError(
+            f"The image is too large: {size} pixels, at most {max_pixels} are taken.", "image_too_large"
+        )
+    if header.width < 1 or header.height < 1:
+        raise MediaError("The image has no pixels.", "image_too_small")
+    return header
+
+
+def decode_image(encoded: bytes) -> Image.Image:
+    """The canonical picture. Call `read_header` first: it holds the limits."""
+    with _opened(encoded) as image:
+        try:
+            image.load()
+        except Exception:  # decoders raise what they like on hostile input
+            raise _unreadable() from None
+        try:
+            return _upright(_on_white(_in_srgb(_eight_bits(image))), _orientation(image))
+        except MediaError:
+            raise
+        except Exception:
+            raise _unreadable() from None
+
+
+def _opened(encoded: bytes) -> Image.Image:
+    if not encoded:
+        raise MediaError("The image is empty.", "empty_image_file")
+    kind = _sniff(encoded)
+    try:
+        return Image.open(io.BytesIO(encoded), formats=(kind,))
+    except Exception:
+        raise _unreadable() from None
+
+
+def _unreadable() -> MediaError:
+    return MediaError("The image can't be read: the file is damaged or incomplete.", "image_parse_error")
+
+
+def _sniff(encoded: bytes) -> str:
+    head = encoded[:512]
+    if head.startswith(b"\x89PNG\r\n\x1a\n"):
+        return "PNG"
+    if head.startswith(b"\xff\xd8\xff"):
+        return "JPEG"
+    if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
+        return "WEBP"
+    if head[:6] in (b"GIF87a", b"GIF89a"):
+        return "GIF"
+    if head[:2] == b"BM" and head[6:10] == bytes(4):
+        return "BMP"
+    if name := _known_but_not_taken(head):
+        raise MediaError(f"{name} images are not supported; send {_TAKEN}.", "unsupported_image_media_type")
+    raise MediaError(f"The data is not an image in a known format; send {_TAKEN}.", "image_parse_error")
+
+
+_OTHER_FORMATS = {
+    b"%!PS": "EPS",
+    b"\xc5\xd0\xd3\xc6": "EPS",
+    b"\x00\x00\x01\x00": "ICO",
+    b"\x00\x00\x02\x00": "CUR",
+    b"8BPS": "PSD",
+    b"SIMPLE  =": "FITS",
+    b"II*\x00": "TIFF",
+    b"MM\x00*": "TIFF",
+    b"II+\x00": "TIFF",
+    b"\x00\x00\x00\x0cjP  ": "JPEG 2000",
+    b"\xffO\xffQ": "JPEG 2000",
+    b"\xff\x0a": "JPEG XL",
+    b"\x00\x00\x00\x0cJXL ": "JPEG XL",
+    b"qoif": "QOI",
+    b"DDS ": "DDS",
+    b"icns": "ICNS",
+}
+
+
+def _known_but_not_taken(head: bytes) -> str | None:
+    for magic, name in _OTHER_FORMATS.items():
+        if head.startswith(magic):
+            return name
+    if head[4:8] == b"ftyp":
+        return "AVIF" if head[8:12] in (b"avif", b"avis") else "HEIF"
+    if head[:1] == b"\x0a" and head[1:3] in (b"\x00\x01", b"\x02\x01", b"\x03\x01", b"\x05\x01"):
+        return "PCX"
+    text = head.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    return "SVG" if text.startswith((b"<svg", b"<?xml")) or (text[:2] == b"<!" and b"<svg" in text) else None
+
+
+def _eight_bits(image: Image.Image) -> Image.Image:
+    """16-bit grey scaled, not clipped, to 8; its transparent value, if any, made an alpha channel."""
+    if not image.mode.startswith("I") and image.mode != "F":
+        return image
+    values = np.asarray(image).astype(np.int64)
+    scaled = ((np.clip(values, 0, 65535) * 255 + 32767) // 65535).astype(np.uint8)
+    grey = Image.fromarray(scaled)
+    transparent = image.info.get("transparency")
+    if isinstance(transparent, int):
+        opaque = np.where(values == transparent, 0, 255).astype(np.uint8)
+        grey = Image.merge("LA", (grey, Image.fromarray(opaque)))
+    if profile := image.info.get("icc_profile"):
+        grey.info["icc_profile"] = profile
+    return grey
+
+
+def _in_srgb(image: Image.Image) -> Image.Image:
+    profile = image.info.get("icc_profile")
+    if not profile:
+        return image
+    if image.mode in ("P", "PA") or (image.mode in ("RGB", "L", "1") and "transparency" in image.info):
+        image = image.convert("RGBA")
+    alpha = image.getchannel("A") if image.mode in ("RGBA", "LA") else None
+    base = image.convert({"RGBA": "RGB", "LA": "L", "1": "L"}.get(image.mode, image.mode))
+    try:
+        source: Any = ImageCms.getOpenProfile(io.BytesIO(profile))
+        space = source.profile.xcolor_space.strip()
+        if space == "GRAY" and base.mode == "RGB":
+            return image
+        if space == "RGB" and base.mode == "L":
+            base = base.convert("RGB")
+        converted = ImageCms.profileToProfile(base, source, _SRGB, outputMode="RGB")
+    except (ImageCms.PyCMSError, OSError, ValueError, TypeError, AttributeError):
+        return image
+    if converted is None:
+        return image
+    if alpha is not None:
+        converted.putalpha(alpha)
+    return converted
+
+
+def _on_white(image: Image.Image) -> Image.Image:
+    if not image.has_transparency_data:
+        return image.convert("RGB")
+    image = image.convert("RGBA")
+    background = Image.new("RGB", image.size, "white")
+    background.paste(image, mask=image.getchannel("A"))
+    return background
+
+
+def _orientation(image: Image.Image) -> int:
+    try:
+        value = image.getexif().get(_ORIENTATION, 1)
+    except Exception:  # damaged metadata does not make the pixels unreadable
+        return 1
+    return value if value in range(1, 9) else 1
+
+
+_TURNS = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+
+
+def _upright(image: Image.Image, orientation: int) -> Image.Image:
+    turned = image.transpose(_TURNS[orientation]) if orientation in _TURNS else image
+    turned.info = {}
+    return turned

@@ -1,0 +1,66 @@
+"""What media of one request, and of all requests together, may cost. Checked before decoding wherever
+possible."""
+
+from dataclasses import dataclass
+
+from models.processing.base import MediaError
+
+
+@dataclass(frozen=True)
+class MediaLimits:
+    """Per item, per request, and for the whole process. All sizes are of hostile input until proven
+    otherwise.
+
+    The process holds at most `max_decoded_bytes` of decoded pixels and samples (and a decoder's working
+    copies, about as much again), plus for each admitted request `max_request_encoded_bytes`.
+    """
+
+    max_items: int = 64
+    max_encoded_bytes: int = 32 << 20
+    max_request_encoded_bytes: int = 64 << 20
+    max_image_pixels: int = 36_000_000
+    max_request_pixels: int = 144_000_000
+    min_audio_seconds: float = 0.05
+    max_audio_seconds: float = 600.0
+    max_request_audio_seconds: float = 1800.0
+    max_audio_channels: int = 8
+    min_sampling_rate: int = 4_000
+    max_sampling_rate: int = 384_000
+    max_decoded_bytes: int = 1 << 30
+    decode_timeout_s: float = 30.0
+    max_layouts: int = 65_536
+    num_workers: int = 2
+
+
+class RequestBudget:
+    """What one request has used up. Charged alike for known and new media, so that a cache never decides a
+    refusal."""
+
+    def __init__(self, limits: MediaLimits) -> None:
+        self._limits = limits
+        self._num_items = 0
+        self._encoded_bytes = 0
+        self._used = {"image": 0.0, "audio": 0.0}
+
+    def charge_item(self) -> None:
+        self._num_items += 1
+        if self._num_items > self._limits.max_items:
+            raise MediaError(
+                f"A request takes at most {self._limits.max_items} media items.", "too_many_media_items"
+            )
+
+    def charge_encoded(self, num_bytes: int) -> None:
+        self._encoded_bytes += num_bytes
+        if self._encoded_bytes > self._limits.max_request_encoded_bytes:
+            limit = self._limits.max_request_encoded_bytes
+            raise MediaError(f"The request's media exceed {limit} bytes in all.", "image_file_too_large")
+
+    def charge_decoded(self, kind: str, amount: float) -> None:
+        """amount: pixels of a picture, seconds of a sound."""
+        self._used[kind] += amount
+        if kind == "image" and self._used[kind] > self._limits.max_request_pixels:
+            limit = self._limits.max_request_pixels
+            raise MediaError(f"The request's images exceed {limit} pixels in all.", "image_too_large")
+        if kind == "audio" and self._used[kind] > self._limits.max_request_audio_seconds:
+            limit = self._limits.max_request_audio_seconds
+            raise MediaError(f"The request's audio exceeds {limit:g} seconds in all.", "audio_too_long")
