@@ -46,7 +46,7 @@ class Checkpoint:
         weights: whether weight files are wanted too. Raises CheckpointError where there is no checkpoint.
         """
         path = Path(model).expanduser()
-        if not path.is_dir():
+        if not model or not path.is_dir():
             path = _download(model, revision, weights)
         config = _read_json(path / "config.json")
         if config is None:
