@@ -76,7 +76,6 @@ class QwenAudio:
         self.final_norm = _take_norm(weights, "ln_post", config.width)
         self.proj = take_linear(weights, "proj", config.width, config.out_width)
 
-    @torch.inference_mode()
     def __call__(self, features: torch.Tensor) -> torch.Tensor:
         """[mel bins, frames] of one sound -> [tokens, out_width]."""
         size = self.config.chunk_frames

@@ -17,7 +17,7 @@ from models.families.qwen_windows import VisionPlan, plan_vision
 from models.weights import Weights
 
 _EPS = 1e-6
-_NUM_PLANS = 32
+_NUM_PLANS = 8
 """Sizes of pictures whose tables are kept; a table takes a few hundred bytes a patch."""
 
 
@@ -114,7 +114,6 @@ class QwenVision:
             lambda grid: plan_vision(grid, config.merge, config.window, config.head_dim, weights.device)
         )
 
-    @torch.inference_mode()
     def __call__(self, pixel_values: torch.Tensor, grid: tuple[int, int, int]) -> torch.Tensor:
         """[patches, patch elements] of one picture -> [patches / merge², out_width], in reading order."""
         plan = self._plan(grid)
