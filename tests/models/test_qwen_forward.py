@@ -163,8 +163,12 @@ def test_media_may_end_the_prompt(pair: Pair) -> None:
     assert table.next_position == table.ids.max() + 1
 
 
-def test_swapped_media_move_the_answer(pair: Pair) -> None:
-    layout = laid_out(pair, bracketed(pair, picture(1, 140, 112), picture(2, 140, 112)))
+@pytest.mark.parametrize("make", [lambda seed: picture(seed, 140, 112), sound], ids=["pictures", "sounds"])
+def test_swapped_media_move_the_answer(pair: Pair, make: Callable[[int], Picture | Sound]) -> None:
+    media = make(1), make(2)
+    if pair.reference.is_vl and isinstance(media[0], Sound):
+        pytest.skip("takes no audio")
+    layout = laid_out(pair, bracketed(pair, *media))
     table = positions(pair, layout)
     swapped = layout._replace(encodings=layout.encodings[::-1])
     assert moved(log_probs(pair, layout, table), log_probs(pair, swapped, table)) >= SENSITIVITY
