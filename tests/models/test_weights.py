@@ -120,7 +120,7 @@ def layer_matrix(directory: Path) -> torch.Tensor:
 
 
 def quantise_fp8(directory: Path, block: int) -> None:
-    """Rewrite the projections as float8 with a scale for each square block, as published FP8 checkpoints have them."""
+    """Rewrite the projections as published FP8 checkpoints have them: a scale for each square block."""
     tensors = load_file(directory / "model.safetensors")
     for name in [name for name in tensors if "proj" in name]:
         matrix = tensors[name]
