@@ -58,28 +58,30 @@ def token_bytes(text: str, rules: ByteRules | None) -> bytes:
 def without_control_tokens(definition: dict[str, Any], control_ids: Collection[int]) -> dict[str, Any]:
     """The same tokenizer, unable to produce a control token from any text that a person could type.
 
-    Taking the added tokens out is not enough: their text may also be an entry of the model's own vocabulary
-    (SentencePiece pieces, BPE with `ignore_merges`). Such entries keep their id under an unguessable name.
+    Their text may also be an entry of the model's own vocabulary (SentencePiece pieces, BPE with
+    `ignore_merges`), so in both places they keep their id, under an unguessable name.
     """
     model = dict(definition["model"])
+    names = {token_id: _unguessable() for token_id in control_ids}
     if isinstance(model["vocab"], list):
         model["vocab"] = [
-            [_unguessable(), score] if token_id in control_ids else [text, score]
-            for token_id, (text, score) in enumerate(model["vocab"])
+            [names.get(token_id, text), score] for token_id, (text, score) in enumerate(model["vocab"])
         ]
     else:
-        names = {text: _unguessable() for text, token_id in model["vocab"].items() if token_id in control_ids}
-        model["vocab"] = {names.get(text, text): token_id for text, token_id in model["vocab"].items()}
-        if model.get("unk_token") in names:
-            model["unk_token"] = names[model["unk_token"]]
+        renamed = {text: names[token_id] for text, token_id in model["vocab"].items() if token_id in names}
+        model["vocab"] = {renamed.get(text, text): token_id for text, token_id in model["vocab"].items()}
+        if model.get("unk_token") in renamed:
+            model["unk_token"] = renamed[model["unk_token"]]
         if "merges" in model:
             model["merges"] = [
                 [left, right]
                 for left, right in model["merges"]
-                if left + right not in names and left not in names and right not in names
+                if renamed.keys().isdisjoint((left + right, left, right))
             ]
-    kept = [token for token in definition["added_tokens"] if token["id"] not in control_ids]
-    return {**definition, "model": model, "added_tokens": kept, "post_processor": None}
+    added = [
+        {**token, "content": names.get(token["id"], token["content"])} for token in definition["added_tokens"]
+    ]
+    return {**definition, "model": model, "added_tokens": added, "post_processor": None}
 
 
 def continuing(definition: dict[str, Any]) -> dict[str, Any] | None:

@@ -35,16 +35,35 @@ class Header(NamedTuple):
 
 def read_header(encoded: bytes, max_pixels: int) -> Header:
     """The picture's format and size. MediaError for anything that will not be decoded."""
+    claimed = _webp_size(encoded[:32])
+    if claimed is not None:  # Pillow makes room for the whole canvas when it opens such a file
+        _check_size(*claimed, max_pixels)
     with _opened(encoded) as image:
         header = Header(image.format or "", *image.size)
-    if header.width * header.height > max_pixels:
-        size = f"{header.width}x{header.height}"
-        raise MediaError(
-            f"The image is too large: {size} pixels, at most {max_pixels} are taken.", "image_too_large"
-        )
-    if header.width < 1 or header.height < 1:
-        raise MediaError("The image has no pixels.", "image_too_small")
+    _check_size(header.width, header.height, max_pixels)
     return header
+
+
+def _check_size(width: int, height: int, max_pixels: int) -> None:
+    if width * height > max_pixels:
+        message = f"The image is too large: {width}x{height} pixels, at most {max_pixels} are taken."
+        raise MediaError(message, "image_too_large")
+    if width < 1 or height < 1:
+        raise MediaError("The image has no pixels.", "image_too_small")
+
+
+def _webp_size(head: bytes) -> tuple[int, int] | None:
+    """Width and height of a WebP canvas, None for other files."""
+    if head[:4] != b"RIFF" or head[8:12] != b"WEBP" or len(head) < 30:
+        return None
+    if head[12:16] == b"VP8X":
+        return int.from_bytes(head[24:27], "little") + 1, int.from_bytes(head[27:30], "little") + 1
+    if head[12:16] == b"VP8L":
+        bits = int.from_bytes(head[21:25], "little")
+        return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
+    if head[12:16] == b"VP8 ":
+        return int.from_bytes(head[26:28], "little") & 0x3FFF, int.from_bytes(head[28:30], "little") & 0x3FFF
+    return None
 
 
 def decode_image(encoded: bytes) -> Image.Image:

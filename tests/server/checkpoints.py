@@ -60,7 +60,8 @@ def byte_level(normalized: bool = False) -> tokenizers.Tokenizer:
 
 
 def sentencepiece_bpe(style: str) -> tokenizers.Tokenizer:
-    """Like Llama's and Mistral's. style: "first", "always" or "never" (Metaspace), or "prepend" (by normalizer)."""
+    """Like Llama's and Mistral's. style: "first", "always" or "never" (Metaspace), or "prepend" (by
+    normalizer)."""
     tokenizer = tokenizers.Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True))
     if style == "prepend":
         tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])

@@ -34,6 +34,15 @@ def refusal(encoded: bytes, limits: MediaLimits = LIMITS) -> MediaError:
     return caught.value
 
 
+def taken_or_refused(encoded: bytes) -> np.ndarray | str:
+    try:
+        return samples_of(encoded)
+    except MediaError as error:
+        message = str(error)
+    assert not INTERNALS.search(message)
+    return message
+
+
 def pitch(samples: np.ndarray, rate: int = 16000) -> float:
     """Hz of the strongest frequency."""
     spectrum = np.abs(np.fft.rfft(samples * np.hanning(len(samples))))
@@ -168,17 +177,18 @@ def test_limit(seconds: float, taken: bool) -> None:
         assert refusal(encoded).code == "audio_too_long"
 
 
-@pytest.mark.parametrize("format", ["WAV", "MP3", "FLAC", "OGG"])
+@pytest.mark.parametrize("format", ["WAV", "MP3"])
 def test_cut_files_give_what_is_there(format: str) -> None:
     """The header may promise more; only decoded samples count."""
     encoded = factory.sound(factory.tone(2.0), format=format)
-    try:
-        samples = samples_of(encoded[: len(encoded) // 2])
-    except MediaError as error:
-        assert error.code == "invalid_audio"
-    else:
-        assert len(samples) < 2.0 * 16000 * 0.9
-        assert format != "FLAC" or len(samples)
+    samples = samples_of(encoded[: len(encoded) // 2])
+    assert 0.2 * 16000 < len(samples) < 1.8 * 16000
+
+
+@pytest.mark.parametrize(("format", "subtype"), [("FLAC", "PCM_16"), ("OGG", "VORBIS"), ("OGG", "OPUS")])
+def test_cut_files_that_decoders_notice(format: str, subtype: str) -> None:
+    encoded = factory.sound(factory.tone(2.0), format=format, subtype=subtype)
+    assert refusal(encoded[: len(encoded) // 2]).code == "invalid_audio"
 
 
 @pytest.mark.parametrize(
@@ -241,9 +251,5 @@ def test_mutated_files_are_taken_or_refused(seed: bytes, changes: list[tuple[int
     mutated = bytearray(seed[: len(seed) - cut])
     for position, value in changes:
         mutated[position % len(mutated)] = value
-    try:
-        samples = samples_of(bytes(mutated))
-    except MediaError as error:
-        assert not INTERNALS.search(str(error))
-    else:
-        assert np.isfinite(samples).all()
+    outcome = taken_or_refused(bytes(mutated))
+    assert isinstance(outcome, str) or np.isfinite(outcome).all()

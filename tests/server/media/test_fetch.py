@@ -65,8 +65,9 @@ def fetch(
     try:
         return asyncio.run(run()), seen
     except MediaError as error:
-        assert not INTERNALS.search(str(error))
-        return error, seen
+        refusal = error
+    assert not INTERNALS.search(str(refusal))
+    return refusal, seen
 
 
 def code(outcome: bytes | MediaError) -> str:

@@ -49,6 +49,14 @@ class Processing:
         return {"samples": samples}
 
 
+async def until(condition: Callable[[], bool]) -> None:
+    for _ in range(2000):
+        if condition():
+            return
+        await asyncio.sleep(0.005)
+    raise AssertionError("it never came to that")
+
+
 def run(
     scenario: Callable[[MediaPipeline, Processing], Awaitable[Any]], limits: MediaLimits | None = None
 ) -> MediaPipeline:
@@ -59,9 +67,7 @@ def run(
         pipeline = MediaPipeline(processing, limits)  # type: ignore[arg-type]
         try:
             await scenario(pipeline, processing)
-            async with asyncio.timeout(10):
-                while pipeline.decoded_bytes:
-                    await asyncio.sleep(0.01)
+            await until(lambda: not pipeline.decoded_bytes)
         finally:
             pipeline.close()
         assert not pipeline._sightings
@@ -171,8 +177,7 @@ def test_cancelled_leader_leaves_followers_theirs() -> None:
     async def scenario(pipeline: MediaPipeline, processing: Processing) -> None:
         processing.layout_gate.clear()
         leader = asyncio.create_task(look(pipeline, picture()))
-        while not pipeline._sightings:
-            await asyncio.sleep(0.001)
+        await until(lambda: bool(pipeline._sightings))
         follower = asyncio.create_task(look(pipeline, picture()))
         await asyncio.sleep(0.05)
         leader.cancel()
@@ -188,8 +193,7 @@ def test_cancelled_alone_lets_everything_go() -> None:
     async def scenario(pipeline: MediaPipeline, processing: Processing) -> None:
         processing.layout_gate.clear()
         alone = asyncio.create_task(look(pipeline, picture()))
-        while not pipeline._sightings:
-            await asyncio.sleep(0.001)
+        await until(lambda: bool(pipeline._sightings))
         await asyncio.sleep(0.02)
         alone.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -245,21 +249,26 @@ def refused(limits: MediaLimits, *parts: MediaPart) -> str:
     return codes[0]
 
 
-def test_request_limits() -> None:
-    pixels = 64 * 48
-    assert (
-        refused(MediaLimits(max_request_pixels=3 * pixels - 1), picture(), picture(OTHER), picture())
-        == "image_too_large"
-    )
-    assert refused(MediaLimits(max_image_pixels=pixels - 1), picture()) == "image_too_large"
-    assert refused(MediaLimits(max_items=1), picture(), picture()) == "too_many_media_items"
-    assert refused(MediaLimits(max_encoded_bytes=100), picture()) == "image_file_too_large"
-    assert (
-        refused(MediaLimits(max_request_encoded_bytes=len(PICTURE)), picture(), picture())
-        == "image_file_too_large"
-    )
-    sound = MediaPart("audio", factory.data_url(SOUND))
-    assert refused(MediaLimits(max_request_audio_seconds=1.5), sound, sound) == "audio_too_long"
+SOUND_PART = MediaPart("audio", factory.data_url(SOUND))
+
+
+@pytest.mark.parametrize(
+    ("limits", "parts", "code"),
+    [
+        (
+            MediaLimits(max_request_pixels=3 * 64 * 48 - 1),
+            [picture(), picture(OTHER), picture()],
+            "image_too_large",
+        ),
+        (MediaLimits(max_image_pixels=64 * 48 - 1), [picture()], "image_too_large"),
+        (MediaLimits(max_items=1), [picture(), picture()], "too_many_media_items"),
+        (MediaLimits(max_encoded_bytes=100), [picture()], "image_file_too_large"),
+        (MediaLimits(max_request_encoded_bytes=len(PICTURE)), [picture(), picture()], "image_file_too_large"),
+        (MediaLimits(max_request_audio_seconds=1.5), [SOUND_PART, SOUND_PART], "audio_too_long"),
+    ],
+)
+def test_request_limits(limits: MediaLimits, parts: list[MediaPart], code: str) -> None:
+    assert refused(limits, *parts) == code
 
 
 def test_many_large_pictures_are_refused_from_their_headers() -> None:
