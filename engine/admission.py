@@ -1,7 +1,8 @@
 """From what the server asked to what the engine has promised to finish: `Generate` -> `EngineRequest`.
 
-Everything that could make a request impossible is found here, so no later stage needs to doubt one. Knows nothing
-of queues or of what is running now: a request is judged against the empty pool and the empty encoding cache.
+Everything that could make a request impossible is found here, so no later stage needs to doubt one. Knows
+nothing of queues or of what is running now: a request is judged against the empty pool and the empty encoding
+cache.
 """
 
 from collections.abc import Callable
@@ -89,8 +90,8 @@ class Admission:
         longest = min(self.limits.max_model_len, self.limits.num_pool_tokens + 1)
         if len(ids) + 1 > longest:
             raise Refused(
-                f"This model's maximum context length is {longest} tokens. However, the prompt has {len(ids)} "
-                "tokens, which leaves no room for an answer.",
+                f"This model's maximum context length is {longest} tokens. However, the prompt has "
+                f"{len(ids)} tokens, which leaves no room for an answer.",
                 "context_length_exceeded",
                 "messages",
             )

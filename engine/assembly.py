@@ -39,7 +39,12 @@ def assemble(
         load_format="random" if config.load_format == "random" else "auto",
         on_progress=on_progress,
     )
-    return around(model, config, outbox, GrammarCompiler(lambda: Vocabulary.of_checkpoint(checkpoint.path, model.vocab_size)))
+    return around(
+        model,
+        config,
+        outbox,
+        GrammarCompiler(lambda: Vocabulary.of_checkpoint(checkpoint.path, model.vocab_size)),
+    )
 
 
 def around(
@@ -48,7 +53,8 @@ def around(
     """The engine for a model that is loaded already."""
     if config.max_model_len > model.max_positions:
         raise ValueError(
-            f"max_model_len is {config.max_model_len}, but the model was made for {model.max_positions} tokens"
+            f"max_model_len is {config.max_model_len}, "
+            f"but the model was made for {model.max_positions} tokens"
         )
     blocks = num_blocks(model, config)
     num_pool_tokens = blocks * config.block_size

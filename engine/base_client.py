@@ -25,8 +25,8 @@ PING_INTERVAL_S = 1.0
 
 
 class BaseClient(ABC):
-    """Protocol for subclasses: `_begin` on the event loop once the engine is up, `_receive` for each batch of events,
-    `_lose` when it is gone."""
+    """Protocol for subclasses: `_begin` on the event loop once the engine is up, `_receive` for each batch of
+    events, `_lose` when it is gone."""
 
     info: EngineInfo
 
@@ -79,7 +79,8 @@ class BaseClient(ABC):
         self._requests.all_lost(why)
 
     async def _ping(self) -> None:
-        """An engine whose requests all wait for media sends nothing; its answer to this shows that it turns."""
+        """An engine whose requests all wait for media sends nothing; its answer to this shows that it
+        turns."""
         while True:
             await asyncio.sleep(PING_INTERVAL_S)
             if not self._requests:

@@ -8,7 +8,8 @@ from engine.messages import EngineInfo, EngineStats, Generate, TokensGenerated
 from models.processing.base import PreparedMedia
 
 MediaSource = Callable[[bytes], Awaitable[PreparedMedia]]
-"""Prepare the media with this key, now. Called only if the engine needs the tensors; raises MediaError if it can't."""
+"""Prepare the media with this key, now. Called only if the engine needs the tensors; raises MediaError if it
+can't."""
 
 
 class RequestError(Exception):
@@ -37,7 +38,8 @@ class EngineClient(Protocol):
     stats: EngineStats
 
     def generate(self, request: Generate, media: MediaSource) -> AsyncIterator[TokensGenerated]:
-        """Events of all choices as they come. Raises RequestError or EngineDead. Closing the iterator aborts the request."""
+        """Events of all choices as they come. Raises RequestError or EngineDead. Closing the iterator aborts
+        the request."""
         ...
 
     def abort(self, request_id: str) -> None: ...

@@ -4,7 +4,8 @@ import msgspec
 
 
 class EngineConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Settings of one engine. Sizes in bytes; 0 or "auto" where the engine is to decide from the model and the machine."""
+    """Settings of one engine. Sizes in bytes; 0 or "auto" where the engine is to decide from the model and
+    the machine."""
 
     model: str
     """Checkpoint directory or hub id."""
@@ -20,7 +21,8 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     max_num_seqs: int = 64
     max_num_batched_tokens: int = 2048
     max_prefill_tokens_beside_decodes: int = 512
-    """While answers are being written, prompts get at most this much of a step: it bounds the gap between two tokens."""
+    """While answers are being written, prompts get at most this much of a step: it bounds the gap between two
+    tokens."""
     max_encoder_tokens: int = 4096
     """Media tokens encoded in one step, beyond the first item."""
     max_model_len: int = 0

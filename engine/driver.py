@@ -1,4 +1,5 @@
-"""Keeps an engine turning: commands from a channel, step after step, events back. Knows neither sockets nor threads."""
+"""Keeps an engine turning: commands from a channel, step after step, events back. Knows neither sockets nor
+threads."""
 
 from collections.abc import Callable
 from typing import Protocol

@@ -1,8 +1,9 @@
 """Which encodings the tokens of one step read, and which of them must be made first.
 
-Progress: rows are planned oldest first, and encodings are pinned only for the step that reads them. So the first row
-of a step finds everything unpinned, its encoding fits by admission, and it advances as soon as its tensors are here.
-A chunk is cut before the first span whose encoding doesn't fit beside those already pinned, or can't be made yet.
+Progress: rows are planned oldest first, and encodings are pinned only for the step that reads them. So the
+first row of a step finds everything unpinned, its encoding fits by admission, and it advances as soon as its
+tensors are here. A chunk is cut before the first span whose encoding doesn't fit beside those already pinned,
+or can't be made yet.
 """
 
 from collections.abc import Callable
@@ -54,8 +55,20 @@ class EncoderPlan:
         """What the prompt's tokens from `start` on read, in order of use."""
         return self._read(sequence, start, sequence.num_prompt_tokens)
 
+    def ask(self, sequence: Sequence, start: int, urgent: bool) -> None:
+        """Ask for what tokens from `start` on read and nobody holds. urgent: the first of it must come
+        now."""
+        for encoding in self.needed(sequence, start):
+            if not self.available(encoding):
+                self.ask_for(sequence, encoding, urgent)
+                urgent = False
+
+    def ask_for(self, sequence: Sequence, encoding: EncodingId, urgent: bool) -> None:
+        self._wants.want(sequence, encoding, sequence.request.media[encoding.key], urgent)
+
     def reach(self, sequence: Sequence, start: int, end: int) -> Reach:
-        """The longest chunk [start, end') whose encodings all fit this step. An indivisible span is never split."""
+        """The longest chunk [start, end') whose encodings all fit this step. An indivisible span is never
+        split."""
         room = self._encodings.capacity_bytes - sum(self._pinned.values())
         num_tokens = self._num_tokens
         ours: set[EncodingId] = set()

@@ -1,7 +1,8 @@
-"""Token masks for JSON schemas, regular expressions and grammars, by llguidance. Compiled on a thread beside the step.
+"""Token masks for JSON schemas, regular expressions and grammars, by llguidance. Compiled on a thread beside
+the step.
 
-Knows nothing of requests: a grammar and the tokens that may end an answer go in, matchers come out. A matcher depends
-on the tokens of one answer only, so it outlives a preemption, as the tokens do.
+Knows nothing of requests: a grammar and the tokens that may end an answer go in, matchers come out. A matcher
+depends on the tokens of one answer only, so it outlives a preemption, as the tokens do.
 """
 
 import json
@@ -30,7 +31,8 @@ class Matcher:
         self._stop_token_ids = stop_token_ids
 
     def mask(self) -> np.ndarray:
-        """uint32 words, bit t % 32 of word t // 32 set where token t may come next. Stop tokens: only where it may end."""
+        """uint32 words, bit t % 32 of word t // 32 set where token t may come next. Stop tokens: only where
+        it may end."""
         words = np.frombuffer(self._inner.compute_bitmask(), dtype=np.uint32).copy()
         may_end = self._inner.is_accepting()
         for token in self._stop_token_ids:
@@ -53,7 +55,8 @@ class Matcher:
 
 
 class Vocabulary:
-    """tokenizer_json: contents of the checkpoint's tokenizer.json. Built once, on first use: it takes about a second."""
+    """tokenizer_json: contents of the checkpoint's tokenizer.json. Built once, on first use: it takes about a
+    second."""
 
     def __init__(self, tokenizer_json: str, vocab_size: int, end_token_ids: list[int]) -> None:
         self.inner = llguidance.LLTokenizer(

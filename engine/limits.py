@@ -21,5 +21,6 @@ class Limits(NamedTuple):
 
     @property
     def max_indivisible_tokens(self) -> int:
-        """The oldest prefill finds this much room in any step, since every other sequence takes one token before it."""
+        """The oldest prefill finds this much room in any step, since every other sequence takes one token
+        before it."""
         return self.max_num_batched_tokens - self.max_num_seqs + 1

@@ -53,7 +53,9 @@ class LocalClient(BaseClient):
     def receive(self, timeout_s: float) -> list[tuple[Command, Arrays]]:
         received = []
         try:
-            received.append(self._commands.get(timeout=timeout_s) if timeout_s else self._commands.get_nowait())
+            received.append(
+                self._commands.get(timeout=timeout_s) if timeout_s else self._commands.get_nowait()
+            )
             while True:
                 received.append(self._commands.get_nowait())
         except Empty:

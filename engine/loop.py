@@ -1,12 +1,10 @@
 """Commands in, one step, events out. Knows no model, no process and no transport.
 
-A request that goes wrong ends alone. If a step fails, it is rolled back and repeated in halves until the row that
-fails is found; the others get the same tokens, since a token depends only on its own sequence, seed and position.
+Confining failures is `execution`'s; this file gives requests their beginning, their tokens and their end.
 """
 
 import logging
 from collections.abc import Callable
-from collections.abc import Sequence as Seq
 from concurrent.futures import Future
 from time import monotonic
 
@@ -14,6 +12,7 @@ import numpy as np
 
 from engine.admission import Admission, Refused
 from engine.encoder_plan import EncoderPlan
+from engine.execution import Execution
 from engine.grammar import GrammarCompiler, GrammarError, Matcher
 from engine.limits import Limits
 from engine.media_wants import MediaWants
@@ -32,7 +31,7 @@ from engine.messages import (
 )
 from engine.request import EngineRequest, Sequence
 from engine.scheduler import Scheduler
-from engine.step import EncodeItem, RowFault, SampledToken, StepRow, StepRunner
+from engine.step import SampledToken, StepRunner
 from kvcache.encodings import EncodingCache, EncodingId
 from kvcache.keys import MediaKey
 from kvcache.manager import KVCacheManager
@@ -44,14 +43,14 @@ STATS_INTERVAL_S = 0.1
 INTERNAL_MESSAGE = "the server failed to process this request"
 
 Arrays = dict[str, np.ndarray]
-Results = dict[int, SampledToken | RowFault]
 
 
 class Engine:
-    """Protocol: (handle* -> step)*, all on one thread. emit gets every event, in order, on that thread; flush is called when some should not wait for the step's end.
+    """Protocol: (handle* -> step)*, all on one thread. emit gets every event, in order, on that thread; flush
+    is called when some should not wait for the step's end.
 
-    fatal: exceptions after which the device is of no use; `step` lets them out. All others fail single requests.
-    debug: check the tables whenever nothing is left to do.
+    fatal: exceptions after which the device is of no use; `step` lets them out. All others fail single
+    requests. debug: check the tables whenever nothing is left to do.
     """
 
     def __init__(
@@ -79,8 +78,8 @@ class Engine:
         self.wants = MediaWants(limits.prepared_media_bytes, bytes_per_token, emit)
         self.plan = EncoderPlan(encodings, self.wants, runner.encoding_size_bytes, limits.max_encoder_tokens)
         self.scheduler = Scheduler(cache, self.plan, self.wants, limits)
+        self._execution = Execution(runner, self.scheduler, self.plan, self._fail_internally, fatal)
         self._cache = cache
-        self._fatal = fatal
         self._debug = debug
         self._arrivals = 0
         self._num_steps = self._num_generated = self._num_aborted = self._num_failed = self._num_finished = 0
@@ -117,12 +116,9 @@ class Engine:
         try:
             if step.rows:
                 self._was_idle = False
-                self.runner.drop_encodings(step.evicted)
                 self._num_steps += 1
-                rows = step.rows
-                if step.encode and (failed := self._encode(step.encode)):
-                    rows = self._without_readers(rows, failed)
-                self._execute(rows)
+                for sequence, token in self._execution.run(step):
+                    self._accept(sequence, token)
         finally:
             self.scheduler.end_step()
         self._report(idle=not step.rows)
@@ -200,77 +196,14 @@ class Engine:
         self._num_failed += 1
         self.emit(RequestFailed(request_id, code, message, param))
 
-    # One step.
+    # Tokens.
 
-    def _encode(self, items: Seq[EncodeItem]) -> dict[EncodingId, str]:
-        """Run the encoder. Returns messages of those that failed; if all fail together, they are tried alone."""
-        try:
-            return self.runner.encode(items)
-        except self._fatal:
-            raise
-        except Exception:
-            logger.exception("encoding %d media", len(items))
-            if len(items) == 1:
-                return {items[0].encoding: INTERNAL_MESSAGE}
-        failed: dict[EncodingId, str] = {}
-        for item in items:
-            failed.update(self._encode([item]))
-        return failed
-
-    def _without_readers(self, rows: list[StepRow], failed: dict[EncodingId, str]) -> list[StepRow]:
-        """Fail the requests whose rows read what could not be encoded; the rest are staged again."""
-        for encoding in failed:
-            self.plan.failed(encoding)
-        self.scheduler.rollback()
-        for row in rows:
-            request = row.sequence.request
-            spans = row.sequence.tokens.spans_within(row.start, row.end)
-            if any(EncodingId(request.namespace, span.key) in failed for span in spans):
-                self._fail_once(request.request_id)
-        return self.scheduler.restage(rows)
-
-    def _execute(self, rows: list[StepRow]) -> None:
-        """Compute staged rows and give out their tokens; in halves, if they fail together."""
-        if not rows:
-            return
-        try:
-            results = self.runner.execute(rows)
-        except self._fatal:
-            raise
-        except Exception:
-            logger.exception("a step of %d rows", len(rows))
-            self.scheduler.rollback()
-            if len(rows) == 1:
-                self._fail_once(rows[0].sequence.request.request_id)
-                return
-            middle = len(rows) // 2
-            for half in (rows[:middle], rows[middle:]):
-                self._execute(self.scheduler.restage(half))
-            return
-        if any(isinstance(result, RowFault) for result in results.values()):
-            rows = self._without_faults(rows, results)
-        self.scheduler.advance(rows)
-        for row in rows:
-            if row.samples:
-                self._accept(row.sequence, results[row.sequence.number])
-
-    def _without_faults(self, rows: list[StepRow], results: Results) -> list[StepRow]:
-        """Fail the requests of faulty rows, so that nothing they wrote is published; keep the others' results."""
-        self.scheduler.rollback()
-        for row in rows:
-            fault = results.get(row.sequence.number)
-            if isinstance(fault, RowFault):
-                logger.error("request %s: %s", row.sequence.request.request_id, fault.message)
-                self._fail_once(row.sequence.request.request_id)
-        return self.scheduler.restage(rows)
-
-    def _fail_once(self, request_id: str) -> None:
-        """Several rows may belong to one request."""
+    def _fail_internally(self, request_id: str) -> None:
+        """Several rows may belong to one request: it fails once."""
         if self.scheduler.holds(request_id):
             self._fail(request_id, "internal", INTERNAL_MESSAGE)
 
-    def _accept(self, sequence: Sequence, result: SampledToken | RowFault) -> None:
-        assert isinstance(result, SampledToken)
+    def _accept(self, sequence: Sequence, result: SampledToken) -> None:
         token, request = result.token_id, sequence.request
         if not self.scheduler.holds(request.request_id):
             return  # a sibling's fault has just ended the request

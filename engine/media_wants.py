@@ -1,9 +1,10 @@
-"""Who wants which prepared tensors: one flight for each (namespace, key), and the tensors from arrival to encoding.
+"""Who wants which prepared tensors: one flight for each (namespace, key), and the tensors from arrival to
+encoding.
 
     want -> MediaNeeded to the first who wants it (the leader) -> arrived -> take (to encode)
 
-A leader that ends or can't prepare its copy hands over to the next who wants the same; nobody else fails with it.
-Knows nothing of spans, blocks or the encoding cache: a want is for what isn't encoded now.
+A leader that ends or can't prepare its copy hands over to the next who wants the same; nobody else fails with
+it. Knows nothing of spans, blocks or the encoding cache: a want is for what isn't encoded now.
 """
 
 from collections.abc import Callable, Iterable
@@ -18,7 +19,8 @@ Arrays = dict[str, np.ndarray]
 
 
 class _Want:
-    """wanting: in order of asking. leader: the request asked, until it answers or ends. arrays: held once arrived."""
+    """wanting: in order of asking. leader: the request asked, until it answers or ends. arrays: held once
+    arrived."""
 
     __slots__ = ("arrays", "bytes", "item", "leader", "wanting")
 
@@ -31,10 +33,12 @@ class _Want:
 
 
 class MediaWants:
-    """Tensors that were asked for or are held count against budget_bytes; what is still to come, by an estimate.
+    """Tensors that were asked for or are held count against budget_bytes; what is still to come, by an
+    estimate.
 
-    ask: sends MediaNeeded. Only `urgent` wants may exceed the budget: they are few (what runs, and the first in line),
-    and without them a budget full of tensors for requests that can't run yet would stop those that can.
+    ask: sends MediaNeeded. Only `urgent` wants may exceed the budget: they are few (what runs, and the first
+    in line), and without them a budget full of tensors for requests that can't run yet would stop those that
+    can.
     """
 
     def __init__(self, budget_bytes: int, bytes_per_token: int, ask: Callable[[MediaNeeded], None]) -> None:
@@ -63,7 +67,8 @@ class MediaWants:
         return want is not None and want.arrays is not None
 
     def want(self, sequence: Sequence, encoding: EncodingId, item: MediaItem, urgent: bool) -> bool:
-        """`sequence` needs the tensors. False, and nothing recorded, if that must wait for room in the budget."""
+        """`sequence` needs the tensors. False, and nothing recorded, if that must wait for room in the
+        budget."""
         want = self._wants.get(encoding)
         if want is None:
             if not (urgent or self.has_room):
@@ -123,7 +128,8 @@ class MediaWants:
                 self._hand_over(encoding, want)
 
     def check_integrity(self) -> None:
-        """Raise AssertionError unless sums and both tables agree, and every want is in flight or has arrived."""
+        """Raise AssertionError unless sums and both tables agree, and every want is in flight or has
+        arrived."""
         assert self._used_bytes == sum(want.bytes for want in self._wants.values())
         for encoding, want in self._wants.items():
             assert (want.leader is None) == (want.arrays is not None), "a want neither in flight nor arrived"

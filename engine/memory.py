@@ -33,8 +33,9 @@ def num_blocks(model: ServedModel, config: EngineConfig) -> int:
     fitting = min(capacity // size, 2 * longest * config.max_num_seqs)
     if fitting < min(FEWEST_BLOCKS, longest):
         raise ValueError(
-            f"{capacity / 2**20:.0f} MiB for keys and values hold {capacity // size} blocks of {config.block_size} tokens "
-            f"({size / 2**20:.1f} MiB each); give kv_cache_memory at least {FEWEST_BLOCKS * size / 2**20:.0f} MiB"
+            f"{capacity / 2**20:.1f} MiB for keys and values hold {capacity // size} blocks of "
+            f"{config.block_size} tokens; kv_cache_memory must be at least "
+            f"{FEWEST_BLOCKS * size / 2**20:.1f} MiB"
         )
     return fitting
 
@@ -49,7 +50,8 @@ def _free_bytes(model: ServedModel, config: EngineConfig) -> int:
 
 
 def _available_bytes() -> int:
-    """What this process may still take: the machine's free memory, or what is left of its control group's limit."""
+    """What this process may still take: the machine's free memory, or what is left of its control group's
+    limit."""
     meminfo = Path("/proc/meminfo").read_text(encoding="ascii")
     lines = dict(line.split(":", 1) for line in meminfo.splitlines())
     available = int(lines["MemAvailable"].split()[0]) * 1024

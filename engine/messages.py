@@ -1,6 +1,7 @@
 """What the server's process and the engine's say to each other: msgspec structures, never pickle.
 
-Array contents travel as raw frames beside the message (see `engine.transport`), so nothing is copied into msgpack.
+Array contents travel as raw frames beside the message (see `engine.transport`), so nothing is copied into
+msgpack.
 """
 
 import msgspec
@@ -23,21 +24,24 @@ class SamplingParams(msgspec.Struct, frozen=True, omit_defaults=True):
     repetition_penalty: float = 1.0
     logit_bias: dict[int, float] = {}
     num_top_logprobs: int | None = None
-    """None: no log-probabilities; 0: the chosen token's only. They are of the model's raw distribution (temperature 1, no penalties)."""
+    """None: no log-probabilities; 0: the chosen token's only. They are of the model's raw distribution
+    (temperature 1, no penalties)."""
     min_tokens: int = 0
     stop_token_ids: tuple[int, ...] = ()
     """Ends the answer with finish reason "stop"; the stop token itself is reported but is not text."""
 
 
 class Grammar(msgspec.Struct, frozen=True):
-    """What the answer must match. kind: "json_schema", "json_object", "regex", "lark" or "structural" (llguidance's own JSON)."""
+    """What the answer must match. kind: "json_schema", "json_object", "regex", "lark" or "structural"
+    (llguidance's own JSON)."""
 
     kind: str
     definition: str = ""
 
 
 class MediaItem(msgspec.Struct, frozen=True):
-    """One picture or sound of a request, known by key and layout; its tensors come later, and only if asked for."""
+    """One picture or sound of a request, known by key and layout; its tensors come later, and only if asked
+    for."""
 
     key: bytes
     kind: str
@@ -83,7 +87,8 @@ class MediaPrepared(msgspec.Struct, frozen=True, tag=True):
 
 
 class MediaUnavailable(msgspec.Struct, frozen=True, tag=True):
-    """Answer to MediaNeeded when this request's copy can't be prepared: fails that request, not its followers."""
+    """Answer to MediaNeeded when this request's copy can't be prepared: fails that request, not its
+    followers."""
 
     request_id: str
     namespace: bytes
@@ -106,7 +111,8 @@ Command = Generate | Abort | MediaPrepared | MediaUnavailable | Shutdown | Ping
 
 
 class TokenLogprobs(msgspec.Struct, frozen=True):
-    """chosen: log-probability of the token; top: (token id, log-probability), best first. Finite: clamped at -9999."""
+    """chosen: log-probability of the token; top: (token id, log-probability), best first. Finite: clamped at
+    -9999."""
 
     chosen: float
     top: tuple[tuple[int, float], ...] = ()
@@ -115,7 +121,8 @@ class TokenLogprobs(msgspec.Struct, frozen=True):
 class TokensGenerated(msgspec.Struct, frozen=True, tag=True):
     """New tokens of one choice. finish_reason: "" while it goes on, else "stop" or "length".
 
-    num_cached_tokens: prompt tokens that choice 0 did not compute at its first admission; -1 for other choices.
+    num_cached_tokens: prompt tokens that choice 0 did not compute at its first admission; -1 for other
+    choices.
     """
 
     request_id: str
@@ -127,8 +134,9 @@ class TokensGenerated(msgspec.Struct, frozen=True, tag=True):
 
 
 class RequestFailed(msgspec.Struct, frozen=True, tag=True):
-    """The request ends with all its choices. code: "invalid_request", "context_length_exceeded", "media_too_large",
-    "invalid_grammar", "overloaded", "internal", or a media code that MediaUnavailable carried. param: the field, if any."""
+    """The request ends with all its choices. code: "invalid_request", "context_length_exceeded",
+    "media_too_large", "invalid_grammar", "overloaded", "internal", or a media code that MediaUnavailable
+    carried. param: the field, if any."""
 
     request_id: str
     code: str

@@ -1,6 +1,8 @@
-"""The requests that a client has open: events to the iterators that wait for them, media tensors to the engine.
+"""The requests that a client has open: events to the iterators that wait for them, media tensors to the
+engine.
 
-Knows no transport: `send` takes a command to wherever the engine is. Everything runs on the event loop's thread.
+Knows no transport: `send` takes a command to wherever the engine is. Everything runs on the event loop's
+thread.
 """
 
 import asyncio
@@ -115,9 +117,7 @@ class OpenRequests:
 
     def _unavailable(self, needed: MediaNeeded, code: str, message: str) -> None:
         if self._lost is None:
-            self._send(
-                MediaUnavailable(needed.request_id, needed.namespace, needed.key, code, message), None
-            )
+            self._send(MediaUnavailable(needed.request_id, needed.namespace, needed.key, code, message), None)
 
     def _close(self, request_id: str, opened: _OpenRequest, abort: bool) -> None:
         del self._open[request_id]

@@ -1,6 +1,8 @@
-"""The engine's process: `python -m engine.process ADDRESS PARENT_PID CONFIG_JSON`. Started by `ProcessClient`.
+"""The engine's process: `python -m engine.process ADDRESS PARENT_PID CONFIG_JSON`. Started by
+`ProcessClient`.
 
-It lives no longer than its parent: the kernel kills it when the parent dies, and it looks for itself whenever idle.
+It lives no longer than its parent: the kernel kills it when the parent dies, and it looks for itself whenever
+idle.
 """
 
 import ctypes
@@ -59,7 +61,9 @@ class LoadReporter:
 
 def main() -> int:
     address, parent_pid, config_json = sys.argv[1:]
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the server decides when to end
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # Ctrl-C reaches the whole group; the server decides when to end
     _die_with(int(parent_pid))
     config = msgspec.json.decode(config_json, type=EngineConfig)
     logging.basicConfig(

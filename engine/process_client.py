@@ -40,7 +40,8 @@ class ProcessClient(BaseClient):
     async def start(
         cls, config: EngineConfig, on_progress: Callable[[LoadProgress], None] | None = None
     ) -> "ProcessClient":
-        """Start the process and wait until the model is loaded. Raises EngineStartFailed if it won't come up."""
+        """Start the process and wait until the model is loaded. Raises EngineStartFailed if it won't come
+        up."""
         client = cls()
         client._on_progress = on_progress
         try:

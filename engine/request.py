@@ -1,4 +1,5 @@
-"""What was asked (`EngineRequest`, frozen) and where each answer stands (`Sequence`, mutable, private to the engine)."""
+"""What was asked (`EngineRequest`, frozen) and where each answer stands (`Sequence`, mutable, private to the
+engine)."""
 
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -14,7 +15,8 @@ class TokenMatcher(Protocol):
     """Which tokens a grammar allows next, for one answer."""
 
     def mask(self) -> np.ndarray:
-        """uint32 words, bit t % 32 of word t // 32 set where token t may come next; tokens past the end may not."""
+        """uint32 words, bit t % 32 of word t // 32 set where token t may come next; tokens past the end may
+        not."""
         ...
 
     def accept(self, token_id: int) -> bool:
@@ -75,7 +77,8 @@ class Sequence:
         return len(self.tokens) - len(self.request.prompt_ids)
 
     def positions(self, start: int, end: int) -> np.ndarray:
-        """int64 [axes, end - start]: the prompt's table, then one position a generated token, equal on all axes."""
+        """int64 [axes, end - start]: the prompt's table, then one position a generated token, equal on all
+        axes."""
         prompt = self.request.positions
         length = prompt.shape[1]
         if end <= length:

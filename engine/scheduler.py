@@ -1,14 +1,15 @@
 """Which tokens of which sequences one step computes. Pure bookkeeping over the caches; no tensors, no clock.
 
-A sequence is *waiting* (holds nothing) or *running* (holds blocks for all its tokens). A step takes one token of every
-running sequence that is writing its answer, then chunks of running prompts, then waiting sequences; always oldest first.
+A sequence is *waiting* (holds nothing) or *running* (holds blocks for all its tokens). A step takes one token
+of every running sequence that is writing its answer, then chunks of running prompts, then waiting sequences;
+always oldest first.
 
-Progress rule. An admitted request fits the empty pool and each of its media fits the empty encoding cache. The oldest
-running sequence always advances, or holds nothing that another needs: it can take blocks from every younger one
-(preemption by recomputation, youngest first), it is planned before any other that reads encodings, and if it waits for
-tensors from outside while another lacks blocks or a slot, it gives up its own (they stay findable).
-A waiting sequence is passed only while a running sequence is computing its next block, or while its tensors are
-prepared. Whatever else it lacks, nobody passes it.
+Progress rule. An admitted request fits the empty pool and each of its media fits the empty encoding cache.
+The oldest running sequence always advances, or holds nothing that another needs: it can take blocks from
+every younger one (preemption by recomputation, youngest first), it is planned before any other that reads
+encodings, and if it waits for tensors from outside while another lacks blocks or a slot, it gives up its own
+(they stay findable). A waiting sequence is passed only while a running sequence is computing its next block,
+or while its tensors are prepared. Whatever else it lacks, nobody passes it.
 """
 
 from bisect import insort
@@ -17,6 +18,7 @@ from collections.abc import Iterable
 from collections.abc import Sequence as Seq
 from itertools import count
 
+from engine.budget import StepBudget
 from engine.encoder_plan import EncoderPlan
 from engine.limits import Limits
 from engine.media_wants import MediaWants
@@ -27,39 +29,10 @@ from kvcache.encodings import EncodingId
 from kvcache.manager import KVCacheManager, PrefixMatch
 from kvcache.sequence import TokenSequence
 
-MAX_MATCHES_A_STEP = 64
-"""Waiting sequences matched against the cache in one step: bounds the time that a long queue takes from it."""
-
-
-class StepBudget:
-    """Rows of the step being built, and what is left of its tokens."""
-
-    def __init__(self, limits: Limits) -> None:
-        self.rows: list[tuple[Sequence, int, int]] = []
-        self.num_tokens = limits.max_num_batched_tokens
-        self.num_prefill_tokens = limits.max_num_batched_tokens
-        self.num_matches = MAX_MATCHES_A_STEP
-
-    def take(self, sequence: Sequence, start: int, end: int) -> None:
-        self.rows.append((sequence, start, end))
-        self.num_tokens -= end - start
-        self.num_prefill_tokens = min(self.num_prefill_tokens - (end - start), self.num_tokens)
-
-    def chunk_end(self, sequence: Sequence, start: int) -> int:
-        """As far as the budget goes, never into the middle of an indivisible range; `start` where nothing fits."""
-        if self.num_prefill_tokens <= 0:
-            return start
-        end = min(len(sequence.tokens), start + self.num_prefill_tokens)
-        for first, last in sequence.request.indivisible:
-            if first <= start < last and end < last:
-                return last if last - start <= self.num_tokens else start
-            if first < end < last:
-                return first
-        return end
-
 
 class Scheduler:
-    """Protocol: (add | abort)* -> schedule -> advance, or rollback (-> restage -> advance)* -> finish* -> end_step."""
+    """Protocol: (add | abort)* -> schedule -> advance, or rollback (-> restage -> advance)* -> finish* ->
+    end_step."""
 
     def __init__(self, cache: KVCacheManager, plan: EncoderPlan, wants: MediaWants, limits: Limits) -> None:
         self.cache = cache
@@ -82,7 +55,8 @@ class Scheduler:
     # Requests come and go.
 
     def add(self, request: EngineRequest, matchers: Seq[TokenMatcher] = ()) -> None:
-        """Queue every choice; the later ones find the first one's blocks. matchers: one for each choice, or none."""
+        """Queue every choice; the later ones find the first one's blocks. matchers: one for each choice, or
+        none."""
         choices = []
         for choice in range(request.num_choices):
             tokens = TokenSequence(request.prompt_ids, request.spans)
@@ -148,7 +122,8 @@ class Scheduler:
             sequence.num_computed_tokens = row.end
 
     def rollback(self) -> None:
-        """The staged rows were not computed. Those that shared blocks with others wait again; the rest keep their place."""
+        """The staged rows were not computed. Those that shared blocks with others wait again; the rest keep
+        their place."""
         for number in self.cache.rollback_step():
             sequence = self._by_number[number]
             self._to_waiting(sequence)
@@ -211,7 +186,7 @@ class Scheduler:
             end, missing = self.plan.reach(sequence, start, budget.chunk_end(sequence, start))
             self._stalled.pop(sequence, None)
             if missing is not None:
-                self._want(sequence, end, urgent=True)
+                self.plan.ask(sequence, end, urgent=True)
                 if end == start:
                     self._stalled[sequence] = missing
             if end > start:
@@ -239,8 +214,7 @@ class Scheduler:
         if waiter.promise_epoch == self._epoch:
             return True
         if waiter.media is not None and not self.plan.available(waiter.media):
-            media = sequence.request.media[waiter.media.key]
-            self.wants.want(sequence, waiter.media, media, urgent=first)
+            self.plan.ask_for(sequence, waiter.media, urgent=first)
             return True
         waiter.media = None
         budget.num_matches -= 1
@@ -251,7 +225,7 @@ class Scheduler:
         start = match.num_tokens
         end, missing = self.plan.reach(sequence, start, budget.chunk_end(sequence, start))
         if missing is not None:
-            self._want(sequence, start, urgent=first)
+            self.plan.ask(sequence, start, urgent=first)
         if end == start:
             waiter.media = missing
             return missing is not None
@@ -289,7 +263,8 @@ class Scheduler:
         self.num_preemptions += 1
 
     def _preempt_stalled(self) -> bool:
-        """Running sequences that wait for tensors make way: what they have computed stays findable. False: none do."""
+        """Running sequences that wait for tensors make way: what they have computed stays findable. False:
+        none do."""
         stalled = list(self._stalled.items())
         for sequence, missing in stalled:
             self._preempt(sequence, missing)
@@ -315,14 +290,7 @@ class Scheduler:
             if sequence.number in self._by_number and sequence.num_cached_tokens is None:
                 match = self._match(sequence)
                 if not match.awaits_promise:
-                    self._want(sequence, match.num_tokens, urgent=False)
-
-    def _want(self, sequence: Sequence, start: int, urgent: bool) -> None:
-        """Ask for what tokens from `start` on read and nobody holds. urgent: the first of it must come now."""
-        for encoding in self.plan.needed(sequence, start):
-            if not self.plan.available(encoding):
-                self.wants.want(sequence, encoding, sequence.request.media[encoding.key], urgent)
-                urgent = False
+                    self.plan.ask(sequence, match.num_tokens, urgent=False)
 
 
 def _is_decoding(sequence: Sequence) -> bool:

@@ -11,7 +11,8 @@ from kvcache.encodings import EncodingId
 
 
 class StepRow(NamedTuple):
-    """Compute tokens [start, end) of a sequence in this step. samples: the last of them yields a new token."""
+    """Compute tokens [start, end) of a sequence in this step. samples: the last of them yields a new
+    token."""
 
     sequence: Sequence
     start: int
@@ -56,11 +57,13 @@ class StepRunner(Protocol):
     """Turns a step into tokens. `Runner` does it with a model; tests of the scheduler with arithmetic."""
 
     def encode(self, items: Seq[EncodeItem]) -> dict[EncodingId, str]:
-        """Run the encoder for each item and hold the results. Returns messages for those that failed, the rest are held."""
+        """Run the encoder for each item and hold the results. Returns messages for those that failed, the
+        rest are held."""
         ...
 
     def execute(self, rows: Seq[StepRow]) -> dict[int, SampledToken | RowFault]:
-        """Forward and sample. Results by sequence number, for the rows with `samples`. Raises if the step as a whole failed."""
+        """Forward and sample. Results by sequence number, for the rows with `samples`. Raises if the step as
+        a whole failed."""
         ...
 
     def drop_encodings(self, encodings: Seq[EncodingId]) -> None:

@@ -1,7 +1,7 @@
 """Messages between the two processes: msgpack structures, the contents of arrays as raw frames beside them.
 
-A message to the engine is [command, array, array, ...]; a message from it is [list of events], one for each step.
-Sockets are a private pair on one machine; they never drop a message and `send` never blocks.
+A message to the engine is [command, array, array, ...]; a message from it is [list of events], one for each
+step. Sockets are a private pair on one machine; they never drop a message and `send` never blocks.
 """
 
 from collections.abc import Iterator, Sequence

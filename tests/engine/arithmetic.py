@@ -1,7 +1,9 @@
-"""A "model" of plain arithmetic behind the engine: a token is a hash of all keys and values that it attends to.
+"""A "model" of plain arithmetic behind the engine: a token is a hash of all keys and values that it attends
+to.
 
-Its pages are a shadow of the pool, read and written by block id. So any confusion in the cache (a block of another
-prompt, of another picture, of another tenant, or one never written) gives a wrong token or fails at once.
+Its pages are a shadow of the pool, read and written by block id. So any confusion in the cache (a block of
+another prompt, of another picture, of another tenant, or one never written) gives a wrong token or fails at
+once.
 """
 
 import numpy as np
@@ -47,7 +49,8 @@ def next_token(entries: list[int], choice: int) -> int:
 
 
 def lone_run(request, choice: int, num_tokens: int) -> list[int]:
-    """What the request gets with nothing else in the house: no engine involved. request: messages.Generate."""
+    """What the request gets with nothing else in the house: no engine involved. request:
+    messages.Generate."""
     ids = np.frombuffer(request.ids, "<i4").tolist()
     media: dict[int, tuple[int, int]] = {}
     for start, end, index, offset in request.spans:
@@ -61,10 +64,16 @@ def lone_run(request, choice: int, num_tokens: int) -> list[int]:
     return answer
 
 
-class ArithmeticRunner:
-    """fail_encoding: keys that the encoder refuses. break_on: request ids whose rows make the whole step raise.
+class DeviceLost(RuntimeError):
+    pass
 
-    break_together: every step of more than one row raises. fault_on: request ids whose rows report a fault of their own.
+
+class ArithmeticRunner:
+    """fail_encoding: keys that the encoder refuses. break_on: request ids whose rows make the whole step
+    raise.
+
+    break_together: every step of more than one row raises. fault_on: request ids whose rows report a fault of
+    their own.
     """
 
     def __init__(self, num_blocks: int) -> None:
@@ -75,6 +84,7 @@ class ArithmeticRunner:
         self.break_on: set[str] = set()
         self.fault_on: set[str] = set()
         self.break_together = False
+        self.device_lost = False
         self.num_encoded: dict[EncodingId, int] = {}
         self.num_rows = 0
 
@@ -100,6 +110,8 @@ class ArithmeticRunner:
         return failed
 
     def execute(self, rows):
+        if self.device_lost:
+            raise DeviceLost
         culprits = [row for row in rows if row.sequence.request.request_id in self.break_on]
         breaks = bool(culprits) or (self.break_together and len(rows) > 1)
         for row in rows:

@@ -1,4 +1,5 @@
-"""An engine over the arithmetic model, and a server's half that answers it: what tests of scheduler and loop share."""
+"""An engine over the arithmetic model, and a server's half that answers it: what tests of scheduler and loop
+share."""
 
 from collections.abc import Set
 
@@ -27,6 +28,7 @@ from tests.engine.arithmetic import (
     VOCAB_SIZE,
     ArithmeticProcessing,
     ArithmeticRunner,
+    DeviceLost,
     lone_run,
     prepared,
 )
@@ -96,6 +98,7 @@ class House:
             self.limits,
             grammars or GrammarCompiler(lambda: None),
             self._emit,
+            fatal=(DeviceLost,),
         )
         self.prompt_answers = prompt_answers
         self.requests: dict[str, Generate] = {}
@@ -172,7 +175,8 @@ class House:
             assert tokens == expected, f"{request_id}, choice {choice}"
 
     def check_all_done(self, aborted: Set[str] = frozenset()) -> None:
-        """Every request has ended in all its choices, rightly (or was aborted), and nothing is left behind."""
+        """Every request has ended in all its choices, rightly (or was aborted), and nothing is left
+        behind."""
         self.check_answers()
         for request_id, request in self.requests.items():
             if request_id not in self.failures and request_id not in aborted:

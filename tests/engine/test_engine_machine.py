@@ -1,7 +1,7 @@
 """Whatever happens around a request, it gets exactly the tokens of a lone run, and nothing is left behind.
 
-Tiny pools force preemption and eviction; prompts share prefixes; the same media appear at other places and for other
-tenants; encoders and steps fail. The tables are checked after every rule.
+Tiny pools force preemption and eviction; prompts share prefixes; the same media appear at other places and
+for other tenants; encoders and steps fail. The tables are checked after every rule.
 """
 
 import hypothesis.strategies as st
