@@ -5,7 +5,8 @@ alternatives under which a tensor has been published; nobody maps names anywhere
 """
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from copy import copy
 from typing import Any, Protocol
 
 import torch
@@ -30,7 +31,10 @@ class TensorSource(Protocol):
 
 
 class Weights:
-    """A view of a source under some prefixes: `take` gives tensors in one dtype on one device."""
+    """A view of some sources, each below a prefix: `take` gives tensors in one dtype on one device.
+
+    Where a name exists in several places of a view, the first counts.
+    """
 
     def __init__(
         self,
@@ -38,10 +42,9 @@ class Weights:
         dtype: torch.dtype,
         device: torch.device,
         on_progress: Progress | None = None,
-        prefixes: tuple[str, ...] = ("",),
     ) -> None:
-        self.source, self.dtype, self.device = source, dtype, device
-        self._prefixes = prefixes
+        self.dtype, self.device = dtype, device
+        self._places: tuple[tuple[TensorSource, str], ...] = ((source, ""),)
         self._meter = _Meter(source.total_bytes, on_progress)
 
     @classmethod
@@ -55,35 +58,42 @@ class Weights:
         """The checkpoint's own weights. Raises CheckpointError where there are none that can be read."""
         return cls(_source(checkpoint, dtype), dtype, torch.device(device), on_progress)
 
-    def beside(self, checkpoint: Checkpoint) -> "Weights":
-        """Those of another checkpoint that this one refers to, for the same dtype and device."""
-        other = Weights(_source(checkpoint, self.dtype), self.dtype, self.device)
-        self._meter.widen(other.source.total_bytes)
-        other._meter = self._meter
-        return other
-
     def prefixed(self, *prefixes: str) -> "Weights":
-        """The same tensors seen below a prefix; of several, the first under which a name exists counts."""
-        view = Weights(self.source, self.dtype, self.device, prefixes=_joined(self._prefixes, prefixes))
-        view._meter = self._meter
-        return view
+        """The same tensors seen below a prefix, or below several, in which they have been published."""
+        return self._view((source, at + prefix) for source, at in self._places for prefix in prefixes)
+
+    def beside(self, checkpoint: Checkpoint) -> "Weights":
+        """Those of another checkpoint, in the same dtype on the same device; they count as progress too."""
+        source = _source(checkpoint, self.dtype)
+        self._meter.widen(source.total_bytes)
+        return self._view([(source, "")])
+
+    def over(self, base: "Weights") -> "Weights":
+        """What this view has, and for the rest what `base` has."""
+        return self._view((*self._places, *base._places))
 
     def has(self, name: str) -> bool:
-        return any(self.source.has(prefix + name) for prefix in self._prefixes)
+        return any(source.has(prefix + name) for source, prefix in self._places)
 
     def take(self, *names: str, shape: tuple[int, ...]) -> torch.Tensor:
         """The first of `names` that exists. CheckpointError if none does, or if its shape is another."""
-        candidates = _joined(self._prefixes, names)
-        name = next((name for name in candidates if self.source.has(name)), None)
-        if name is None:
-            raise CheckpointError(f"The checkpoint has no tensor {' or '.join(candidates)}")
-        tensor = self.source.read(name, shape)
+        candidates = [(source, prefix + name) for source, prefix in self._places for name in names]
+        found = next((place for place in candidates if place[0].has(place[1])), None)
+        if found is None:
+            raise CheckpointError(f"The checkpoint has no tensor {' or '.join(n for _, n in candidates)}")
+        source, name = found
+        tensor = source.read(name, shape)
         if tuple(tensor.shape) != tuple(shape):
             raise CheckpointError(
                 f"Tensor {name} has shape {list(tensor.shape)} where the configuration asks for {list(shape)}"
             )
         self._meter.add(tensor.nbytes)
         return tensor.to(device=self.device, dtype=self.dtype)
+
+    def _view(self, places: Iterable[tuple[TensorSource, str]]) -> "Weights":
+        view = copy(self)
+        view._places = tuple(places)
+        return view
 
 
 class RandomTensors:
@@ -165,10 +175,6 @@ class _Meter:
         self._done += num_bytes
         if self._report is not None:
             self._report(min(self._done, self._total), self._total)
-
-
-def _joined(prefixes: tuple[str, ...], names: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(prefix + name for prefix in prefixes for name in names)
 
 
 def _source(checkpoint: Checkpoint, dtype: torch.dtype) -> TensorSource:

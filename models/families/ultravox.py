@@ -116,23 +116,34 @@ class UltravoxModel(TextModel):
 
 
 def _load_decoder(checkpoint: Checkpoint, weights: Weights) -> Decoder:
+    """The language model: the checkpoint's own tensors, over those of the checkpoint that it names."""
+    own = weights.prefixed("language_model.")
+    complete = own.has("model.embed_tokens.weight")
     name = checkpoint.config.get("text_model_id")
-    own = weights.has("language_model.model.embed_tokens.weight")
     if not name:
         config = build_config(checkpoint.config.get("text_config") or {}, "llama")
-        return Decoder(DecoderConfig.from_text_config(config), weights, "language_model.model.")
-    text = checkpoint.referred(name, weights=not own)
+        return Decoder(DecoderConfig.from_text_config(config), own, "model.")
+    text = checkpoint.referred(name, weights=not complete)
     config = DecoderConfig.from_text_config(read_config(text))
-    if own:
-        return Decoder(config, weights, "language_model.model.")
-    return Decoder(config, weights.beside(text), "model.")
+    if not complete:
+        _refuse_adapter(checkpoint, "text_model_lora_config")
+        own = own.over(weights.beside(text))
+    return Decoder(config, own, "model.")
 
 
 def _load_encoder(checkpoint: Checkpoint, weights: Weights) -> WhisperEncoder:
-    own = weights.has("audio_tower.conv1.weight")
-    audio = audio_checkpoint(checkpoint, weights=not own)
+    own = weights.prefixed("audio_tower.")
+    complete = own.has("conv1.weight")
+    audio = audio_checkpoint(checkpoint, weights=not complete)
     raw = (audio.config if audio else checkpoint.config.get("audio_config")) or {}
     config = WhisperConfig.of(build_config(raw, "whisper"))
-    if own or audio is None:
-        return WhisperEncoder(config, weights.prefixed("audio_tower."))
-    return WhisperEncoder(config, weights.beside(audio).prefixed("model.encoder.", "encoder."))
+    if audio is not None and not complete:
+        _refuse_adapter(checkpoint, "audio_model_lora_config")
+        own = own.over(weights.beside(audio).prefixed("model.encoder.", "encoder."))
+    return WhisperEncoder(config, own)
+
+
+def _refuse_adapter(checkpoint: Checkpoint, key: str) -> None:
+    """Adapters are merged when a checkpoint is published; one that isn't would be left out silently."""
+    if (checkpoint.config.get(key) or {}).get("r", 0):
+        raise CheckpointError(f"An Ultravox with an adapter that is not merged ({key}) is not supported")

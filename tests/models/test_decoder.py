@@ -101,6 +101,16 @@ def test_pieces_give_what_the_whole_gives(tmp_path: Path, ids: torch.Tensor) -> 
     )
 
 
+def test_a_configuration_without_any_scaling_in_the_old_spelling(tmp_path: Path, ids: torch.Tensor) -> None:
+    unscaled = {"rope_type": "default", "rope_theta": 500.0}
+    directory = checkpoints.tiny_llama(tmp_path, rope_parameters=unscaled)
+    expected = logits(load(directory), ids)
+    config = json.loads((directory / "config.json").read_text())
+    config |= {"rope_theta": config.pop("rope_parameters")["rope_theta"], "rope_scaling": None}
+    checkpoints.write_json(directory / "config.json", config)
+    torch.testing.assert_close(logits(load(directory), ids), expected)
+
+
 @pytest.mark.parametrize("spelling", ["rope_type", "type"])
 def test_old_spelling_of_rotary_settings(spelling: str, tmp_path: Path, ids: torch.Tensor) -> None:
     directory = checkpoints.tiny_llama(tmp_path, rope_parameters=LLAMA3)
@@ -141,6 +151,9 @@ def test_a_fused_decoder_is_asked_first(tmp_path: Path, ids: torch.Tensor) -> No
         ) -> torch.Tensor:
             assert cos.shape == sin.shape == (1, 16)
             return torch.full_like(hidden, 2.0)
+
+        def logits(self, hidden: torch.Tensor) -> torch.Tensor:
+            return hidden
 
     model = load(checkpoints.tiny_llama(tmp_path))
     model.decoder.fused = Fused()

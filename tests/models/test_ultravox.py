@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, WhisperFeatureExtractor, WhisperForConditionalGeneration
 
 from models.checkpoint import Checkpoint, CheckpointError
@@ -189,6 +189,16 @@ def test_only_sound_is_taken(directory: Path) -> None:
         processing.image_layout(100, 100)
 
 
+def test_trained_tensors_of_its_own_win_over_those_of_the_checkpoint_it_names(tmp_path: Path) -> None:
+    directory = tiny_ultravox(tmp_path)
+    before = encode(load(directory), sound(1))
+    tensors = load_file(directory / "model.safetensors")
+    tensors["audio_tower.layers.1.fc2.bias"] = torch.full((32,), 3.0)
+    save_file(tensors, directory / "model.safetensors")
+    assert load(directory).encoder.layers[1].down.bias.unique().tolist() == [3.0]
+    assert not torch.allclose(encode(load(directory), sound(1)), before, atol=0.01)
+
+
 def test_random_weights_need_no_other_checkpoint_s_weights(tmp_path: Path) -> None:
     directory = tiny_ultravox(tmp_path)
     for path in directory.rglob("*.safetensors"):
@@ -200,7 +210,13 @@ def test_random_weights_need_no_other_checkpoint_s_weights(tmp_path: Path) -> No
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("num_projector_layers", 2), ("audio_latency_block_size", 100), ("projector_act", "mish")],
+    [
+        ("num_projector_layers", 2),
+        ("audio_latency_block_size", 100),
+        ("projector_act", "mish"),
+        ("text_model_lora_config", {"r": 8}),
+        ("audio_model_lora_config", {"r": 8}),
+    ],
 )
 def test_what_is_not_supported_is_refused(key: str, value: object, tmp_path: Path) -> None:
     directory = tiny_ultravox(tmp_path)

@@ -35,6 +35,13 @@ def test_the_first_name_that_exists_counts(tmp_path: Path) -> None:
         view.take("c", shape=(1,))
 
 
+def test_one_view_over_another(tmp_path: Path) -> None:
+    (tmp_path / "base").mkdir()
+    base = weights_of(tmp_path / "base", x__a=torch.ones(1), x__b=torch.ones(1))
+    view = weights_of(tmp_path, y__b=torch.zeros(1)).prefixed("y.").over(base.prefixed("x."))
+    assert [view.take(name, shape=(1,)).item() for name in "ab"] == [1, 0]
+
+
 def test_a_wrong_shape_is_named(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"Tensor a has shape \[2\].*\[3\]"):
         weights_of(tmp_path, a=torch.ones(2)).take("a", shape=(3,))
