@@ -38,8 +38,8 @@ def engine_config(settings: Settings, model: str) -> EngineConfig:
             load_format=settings.load_format,
             dtype=settings.dtype,
             device=settings.device,
-            kv_cache_bytes=0 if settings.kv_cache_memory == "auto" else settings.kv_cache_memory,
-            encoder_cache_bytes=settings.encoder_cache_memory,
+            kv_cache_bytes=0 if settings.kv_cache_memory == "auto" else int(settings.kv_cache_memory),
+            encoder_cache_bytes=int(settings.encoder_cache_memory),
             max_num_seqs=settings.max_num_seqs,
             max_num_batched_tokens=settings.max_num_batched_tokens,
             max_model_len=settings.max_model_len or 0,
@@ -100,7 +100,7 @@ def _think_tokens(tokenizer: Tokenizer, template: str) -> ThinkTokens | None:
 def _media(settings: Settings, processing: Processing) -> MediaPipeline:
     limits = MediaLimits(
         max_items=settings.max_media_items,
-        max_encoded_bytes=settings.max_media_bytes,
+        max_encoded_bytes=int(settings.max_media_bytes),
         max_image_pixels=settings.max_image_pixels,
         max_request_pixels=settings.max_request_pixels,
         max_audio_seconds=settings.max_audio_seconds,

@@ -21,6 +21,8 @@ class ServerState:
             settings.queue_timeout,
         )
         self.draining = False
+        self.num_loads = 0
+        """Times that a model was loaded: more than one if the engine died in between."""
 
     def serving(self) -> Runtime:
         """What is loaded. Unavailable while loading, draining, or when the engine is gone."""
