@@ -7,7 +7,9 @@ alternatives under which a tensor has been published; nobody maps names anywhere
 import zlib
 from collections.abc import Callable, Iterable
 from copy import copy
+from pickle import UnpicklingError
 from typing import Any, Protocol
+from zipfile import is_zipfile
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -191,5 +193,8 @@ def _source(checkpoint: Checkpoint, dtype: torch.dtype) -> TensorSource:
         return SafetensorsFiles(checkpoint)
     tensors: dict[str, torch.Tensor] = {}
     for path in files:
-        tensors |= torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+        try:  # files of before torch 1.6 are no archives, and can't be mapped
+            tensors |= torch.load(path, map_location="cpu", weights_only=True, mmap=is_zipfile(path))
+        except (UnpicklingError, RuntimeError, EOFError) as error:
+            raise CheckpointError(f"{path} can't be read: {error}") from error
     return StateDict(tensors)

@@ -1,6 +1,7 @@
 """Tensors by name: from safetensors, from pickles, made up, and taken back from quantised files."""
 
 import json
+import pickle
 from pathlib import Path
 
 import pytest
@@ -80,13 +81,25 @@ def test_no_weights_at_all(tmp_path: Path) -> None:
         load_model(Checkpoint.open(str(directory)))
 
 
-def test_pickled_weights(tmp_path: Path) -> None:
+@pytest.mark.parametrize("archive", [True, False])
+def test_pickled_weights(archive: bool, tmp_path: Path) -> None:
     directory = tiny_llama(tmp_path)
     path = directory / "model.safetensors"
     tensors = load_file(path)
     path.unlink()
-    torch.save(tensors, directory / "pytorch_model.bin")
+    torch.save(tensors, directory / "pytorch_model.bin", _use_new_zipfile_serialization=archive)
     assert torch.equal(layer_matrix(directory), tensors["model.layers.0.mlp.down_proj.weight"])
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"not a pickle", pickle.dumps(print, protocol=2)], ids=["empty", "text", "code"]
+)
+def test_a_pickle_that_is_broken_or_wants_to_run_code(content: bytes, tmp_path: Path) -> None:
+    directory = tiny_llama(tmp_path)
+    (directory / "model.safetensors").unlink()
+    (directory / "pytorch_model.bin").write_bytes(content)
+    with pytest.raises(CheckpointError, match=r"pytorch_model\.bin can't be read"):
+        load_model(Checkpoint.open(str(directory)))
 
 
 def test_random_weights_are_the_same_in_every_run(tmp_path: Path) -> None:
