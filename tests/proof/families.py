@@ -1,0 +1,113 @@
+"""The families under proof: a tiny checkpoint of each, and how media stand in its prompts."""
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+from tokenizers import Tokenizer
+
+from models.checkpoint import Checkpoint
+from models.interface import ServedModel
+from models.loader import load_model
+from tests import checkpoints, checkpoints_qwen
+from tests.proof.prompts import picture, sound, words
+from tests.proof.reference import Piece, Reference
+from tests.proof.ultravox_reference import UltravoxReference
+
+TEXT = range(3, 200)
+"""Token ids that are plain text in every tiny checkpoint."""
+
+
+class Family(NamedTuple):
+    make: Callable[[Path], object]
+    kinds: tuple[str, ...]
+    reference: Callable[[Path], Reference | UltravoxReference] = Reference
+
+
+FAMILIES = {
+    "llama": Family(checkpoints.tiny_llama, ()),
+    "mistral": Family(checkpoints.tiny_mistral, ()),
+    "qwen2": Family(checkpoints.tiny_qwen2, ()),
+    "qwen3": Family(checkpoints.tiny_qwen3, ()),
+    "qwen2_vl": Family(checkpoints_qwen.tiny_qwen2_vl, ("image",)),
+    "qwen2_5_vl": Family(checkpoints_qwen.tiny_qwen2_5_vl, ("image",)),
+    "qwen2_5_omni": Family(checkpoints_qwen.tiny_qwen2_5_omni, ("image", "audio")),
+    "ultravox": Family(checkpoints.tiny_ultravox, ("audio",), UltravoxReference),
+}
+
+_directories = TemporaryDirectory(prefix="intarsia-proof-")
+
+
+@cache
+def directory(name: str) -> Path:
+    path = Path(_directories.name) / name
+    path.mkdir()
+    FAMILIES[name].make(path)
+    return path
+
+
+@cache
+def reference(name: str) -> Reference | UltravoxReference:
+    return FAMILIES[name].reference(directory(name))
+
+
+@cache
+def model(name: str, backend: str = "") -> ServedModel:
+    """One for each back end, since a back end may install itself in the decoder."""
+    return load_model(
+        Checkpoint.open(str(directory(name))), dtype="float32", device="cpu", load_format="auto"
+    )
+
+
+@cache
+def forbidden(name: str) -> dict[int, float]:
+    """Bias against added tokens: the reference refuses a media token without media."""
+    file = Checkpoint.open(str(directory(name))).tokenizer_file
+    assert file is not None
+    added = Tokenizer.from_file(str(file)).get_added_tokens_decoder()
+    return dict.fromkeys(added, -100.0)
+
+
+def media(name: str, kind: str, seed: int, size: float = 1.0) -> list[Piece]:
+    """A picture or sound of the family with the tokens that its template puts around it."""
+    if kind == "image":
+        before, after = _around(name, "vision_start_token_id", "vision_end_token_id")
+        return [*before, picture(seed, round(100 * size), round(84 * size)), *after]
+    before, after = _around(name, "audio_start_token_id", "audio_end_token_id")
+    return [*before, sound(seed, 1.3 * size), *after]
+
+
+def _around(name: str, start: str, end: str) -> tuple[list[Piece], list[Piece]]:
+    config = Checkpoint.open(str(directory(name))).config
+    config = config.get("thinker_config", config)
+    return [config[key] for key in (start,) if key in config], [
+        config[key] for key in (end,) if key in config
+    ]
+
+
+def mixes(name: str) -> dict[str, list[Piece]]:
+    """Prompts with every mix of media that the family takes."""
+    kinds = FAMILIES[name].kinds
+    prompts: dict[str, list[Piece]] = {"text": words(1, 45, TEXT)}
+    for kind in kinds:
+        prompts[kind] = [*words(2, 21, TEXT), *media(name, kind, 1), *words(3, 11, TEXT)]
+        prompts[f"several {kind}s"] = [
+            *words(4, 5, TEXT),
+            *media(name, kind, 1),
+            *media(name, kind, 2, 0.7),
+            *words(5, 9, TEXT),
+            *media(name, kind, 3, 0.5),
+            *words(6, 4, TEXT),
+        ]
+    if len(kinds) > 1:
+        prompts["both"] = [
+            *words(7, 9, TEXT),
+            *media(name, "audio", 1),
+            *words(8, 7, TEXT),
+            *media(name, "image", 1),
+            *media(name, "audio", 2, 0.6),
+            *words(9, 6, TEXT),
+        ]
+    return prompts
