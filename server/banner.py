@@ -20,7 +20,9 @@ class LoadDisplay:
 
     def __init__(self) -> None:
         columns = (TextColumn("loading"), BarColumn(), DownloadColumn())
-        self._progress = Progress(*columns, console=_console, transient=True, disable=not _console.is_terminal)
+        self._progress = Progress(
+            *columns, console=_console, transient=True, disable=not _console.is_terminal
+        )
         self._task = self._progress.add_task("loading", total=None)
 
     def __enter__(self) -> Self:

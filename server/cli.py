@@ -32,7 +32,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="intarsia", description="Serve multimodal models over the OpenAI API.")
+    parser = argparse.ArgumentParser(
+        prog="intarsia", description="Serve multimodal models over the OpenAI API."
+    )
     parser.add_argument("--version", action="version", version=f"intarsia {version('intarsia')}")
     commands = parser.add_subparsers(dest="command", required=True)
     flags.add_flags(commands.add_parser("serve", help="serve a model"))
@@ -43,7 +45,9 @@ def _parser() -> argparse.ArgumentParser:
 
 def _serve(settings: Settings) -> int:
     logging.basicConfig(
-        level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr
+        level=settings.log_level.upper(),
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+        stream=sys.stderr,
     )
     listener = listen(settings)
 

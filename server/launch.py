@@ -54,7 +54,9 @@ def listen(settings: Settings) -> socket.socket:
         listener.listen(2048)
     except OSError as error:
         listener.close()
-        raise SettingsError(f"can't listen on {settings.host}:{settings.port}: {error.strerror or error}") from None
+        raise SettingsError(
+            f"can't listen on {settings.host}:{settings.port}: {error.strerror or error}"
+        ) from None
     return listener
 
 
@@ -146,7 +148,9 @@ class Launch:
             hurried.cancel()
         return 1 if self._http.server_state.tasks else 0
 
-    async def _leave(self, http: asyncio.Task[None], engine: asyncio.Task[None], *others: asyncio.Task[bool]) -> None:
+    async def _leave(
+        self, http: asyncio.Task[None], engine: asyncio.Task[None], *others: asyncio.Task[bool]
+    ) -> None:
         self._state.draining = True
         self._http.should_exit = True
         with contextlib.suppress(asyncio.CancelledError):

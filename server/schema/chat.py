@@ -6,7 +6,7 @@ from pydantic import Discriminator, Field, StringConstraints, Tag
 
 from server.schema import fields
 from server.schema.sampling import SamplingFields
-from server.schema.wire import Wire
+from server.schema.wire import Wire, told_apart_by
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9_-]{1,64}$")]
 """A function's or schema's name, as published."""
@@ -62,24 +62,33 @@ class AudioUrlPart(Wire):
     audio_url: AudioUrl
 
 
-UserPart = Annotated[TextPart | ImagePart | InputAudioPart | AudioUrlPart, Field(discriminator="type")]
-AssistantPart = Annotated[TextPart | RefusalPart, Field(discriminator="type")]
+UserPart = Annotated[
+    Annotated[TextPart, Tag("<text>")]
+    | Annotated[ImagePart, Tag("<image_url>")]
+    | Annotated[InputAudioPart, Tag("<input_audio>")]
+    | Annotated[AudioUrlPart, Tag("<audio_url>")],
+    told_apart_by("type", "text, image_url, input_audio or audio_url"),
+]
+AssistantPart = Annotated[
+    Annotated[TextPart, Tag("<text>")] | Annotated[RefusalPart, Tag("<refusal>")],
+    told_apart_by("type", "text or refusal"),
+]
 
 
 def _is_text(content: Any) -> str:
-    return "parts" if isinstance(content, list) else "text"
+    return "<parts>" if isinstance(content, list) else "<text>"
 
 
 UserContent = Annotated[
-    Annotated[str, Tag("text")] | Annotated[list[UserPart], Tag("parts"), Field(min_length=1)],
+    Annotated[str, Tag("<text>")] | Annotated[list[UserPart], Tag("<parts>"), Field(min_length=1)],
     Discriminator(_is_text),
 ]
 TextContent = Annotated[
-    Annotated[str, Tag("text")] | Annotated[list[TextPart], Tag("parts"), Field(min_length=1)],
+    Annotated[str, Tag("<text>")] | Annotated[list[TextPart], Tag("<parts>"), Field(min_length=1)],
     Discriminator(_is_text),
 ]
 AssistantContent = Annotated[
-    Annotated[str, Tag("text")] | Annotated[list[AssistantPart], Tag("parts")], Discriminator(_is_text)
+    Annotated[str, Tag("<text>")] | Annotated[list[AssistantPart], Tag("<parts>")], Discriminator(_is_text)
 ]
 
 
@@ -127,7 +136,14 @@ class ToolMessage(Wire):
     tool_call_id: str = Field(min_length=1, max_length=256)
 
 
-Message = Annotated[SystemMessage | UserMessage | AssistantMessage | ToolMessage, Field(discriminator="role")]
+Message = Annotated[
+    Annotated[SystemMessage, Tag("<system>")]
+    | Annotated[SystemMessage, Tag("<developer>")]
+    | Annotated[UserMessage, Tag("<user>")]
+    | Annotated[AssistantMessage, Tag("<assistant>")]
+    | Annotated[ToolMessage, Tag("<tool>")],
+    told_apart_by("role", "system, developer, user, assistant or tool"),
+]
 
 
 class Function(Wire):
@@ -169,14 +185,14 @@ class AllowedToolsChoice(Wire):
 
 def _tool_choice_form(choice: Any) -> str:
     if not isinstance(choice, dict):
-        return "mode"
-    return "allowed" if choice.get("type") == "allowed_tools" else "named"
+        return "<mode>"
+    return "<allowed>" if choice.get("type") == "allowed_tools" else "<named>"
 
 
 ToolChoice = Annotated[
-    Annotated[Literal["none", "auto", "required"], Tag("mode")]
-    | Annotated[NamedToolChoice, Tag("named")]
-    | Annotated[AllowedToolsChoice, Tag("allowed")],
+    Annotated[Literal["none", "auto", "required"], Tag("<mode>")]
+    | Annotated[NamedToolChoice, Tag("<named>")]
+    | Annotated[AllowedToolsChoice, Tag("<allowed>")],
     Discriminator(_tool_choice_form),
 ]
 

@@ -13,16 +13,16 @@ MAX_PROMPTS = 128
 def _prompt_form(prompt: Any) -> str:
     first = prompt[0] if isinstance(prompt, list) and prompt else None
     if isinstance(prompt, str):
-        return "text"
-    return "texts" if isinstance(first, str) else "lists" if isinstance(first, list) else "ids"
+        return "<text>"
+    return "<texts>" if isinstance(first, str) else "<lists>" if isinstance(first, list) else "<ids>"
 
 
 TokenIds = Annotated[list[int], Field(min_length=1)]
 Prompt = Annotated[
-    Annotated[str, Tag("text")]
-    | Annotated[list[str], Tag("texts"), Field(max_length=MAX_PROMPTS)]
-    | Annotated[TokenIds, Tag("ids")]
-    | Annotated[list[TokenIds], Tag("lists"), Field(max_length=MAX_PROMPTS)],
+    Annotated[str, Tag("<text>")]
+    | Annotated[list[str], Tag("<texts>"), Field(max_length=MAX_PROMPTS)]
+    | Annotated[TokenIds, Tag("<ids>")]
+    | Annotated[list[TokenIds], Tag("<lists>"), Field(max_length=MAX_PROMPTS)],
     Discriminator(_prompt_form),
 ]
 

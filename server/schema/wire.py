@@ -4,9 +4,9 @@ Knows how pydantic reports a fault and how that becomes a message and a `param`.
 """
 
 import re
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, ValidationError, ValidationInfo, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from server.errors import BadRequest
@@ -33,12 +33,31 @@ class Wire(BaseModel):
             )
         wire_names = {info.alias or name for name, info in cls.model_fields.items()}
         known = {name: data[name] for name in data if name in wire_names}
+        if _is_of_another_type(cls, data):
+            return known
         unknown = data.keys() - known.keys() - cls.section.names("refused")
         if unknown and not (info.context or {}).get("allow_unknown"):
             raise PydanticCustomError("unknown_parameter", "Unknown parameter.", {"field": min(unknown)})
         if unknown:
             info.context["ignored"].extend(sorted(unknown))
         return {name: value for name, value in known.items() if value is not None}
+
+
+def _is_of_another_type(model: type[BaseModel], data: dict[str, Any]) -> bool:
+    """True if `type` says that this is something else: then that is the fault, not the fields that it brings along."""
+    published = model.model_fields.get("type")
+    return published is not None and "type" in data and data["type"] not in get_args(published.annotation)
+
+
+def told_apart_by(key: str, expected: str) -> Discriminator:
+    """The member of a union is the one tagged `<value of key>`: no field is named like that, so paths stay clear."""
+
+    def tag(value: Any) -> str | None:
+        return f"<{value.get(key)}>" if isinstance(value, dict) else None
+
+    return Discriminator(
+        tag, custom_error_type="unknown_variant", custom_error_message=f"`{key}` must be one of {expected}."
+    )
 
 
 WireT = TypeVar("WireT", bound=Wire)
@@ -81,7 +100,7 @@ def _readable(message: str) -> str:
 
 
 def _path(fault: ErrorDetails, data: Any) -> list[str | int]:
-    """The fault's place in `data`: pydantic's own, without the names of union branches."""
+    """The fault's place in `data`: pydantic's own, without the names of union branches (which are no keys)."""
     path: list[str | int] = []
     place = data
     steps = fault["loc"]

@@ -1,0 +1,158 @@
+"""Tool calls: read from text in any pieces, streamed as clients join them, and forced by a grammar."""
+
+import json
+from typing import Any
+
+import openai
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from llguidance import LLMatcher
+from server.structured import check
+from server.tools.grammar import forced_call
+from server.tools.parser import ToolCallParser
+from tests.server.fakes import Bench, chat
+from tests.server.live import serving
+from tests.server.test_chat import chunks, post, refused
+
+WEATHER = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}}  # fmt: skip
+TIME = {"type": "function", "function": {"name": "time", "description": "now"}}
+
+
+def call(name: str, arguments: Any) -> str:
+    body = json.dumps({"name": name, "arguments": arguments}, ensure_ascii=False)
+    return f"<tool_call>\n{body}\n</tool_call>"
+
+
+CASES = [
+    ("plain text", "plain text", []),
+    (call("f", {"a": 1}), "", [("f", {"a": 1})]),
+    ("I look. " + call("f", {"a": "}{\\\"</tool_call>"}) + "\n" + call("g", {}) + call("h", {"ü": [1, "日本"]}), "I look.",
+     [("f", {"a": "}{\\\"</tool_call>"}), ("g", {}), ("h", {"ü": [1, "日本"]})]),
+    ('<tool_call>{"arguments": {"x": 1}, "name": "f"}</tool_call>', "", [("f", {"x": 1})]),
+    ('<tool_call>{"name": "f"}</tool_call>', "", [("f", {})]),
+    ('<tool_call>{"name": "f", "arguments": "{\\"x\\": 1}"}</tool_call>', "", [("f", {"x": 1})]),
+    ('<tool_call>{"name": "f"', '<tool_call>{"name": "f"', []),
+    ('<tool_call>{"name": "f", "arguments": {}}', "", [("f", {})]),
+    ("<tool_call>nonsense</tool_call> after", "<tool_call>nonsense</tool_call> after", []),
+    ("a < b <tool", "a < b <tool", []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "content", "calls"), CASES)
+@given(cuts=st.sets(st.integers(0, 200)))
+def test_calls_are_read_alike_in_any_pieces(
+    text: str, content: str, calls: list[Any], cuts: set[int]
+) -> None:
+    parser = ToolCallParser()
+    edges = sorted({0, len(text)} | {cut for cut in cuts if cut < len(text)})
+    parsed = [parser.push(text[a:b]) for a, b in zip(edges, edges[1:], strict=False)]
+    parsed.append(parser.finish())
+    assert "".join(piece.content for piece in parsed) == content
+    deltas = [delta for piece in parsed for delta in piece.calls]
+    names = [delta.name for delta in deltas if delta.id is not None]
+    assert names == [name for name, _ in calls]
+    assert [d.index for d in deltas] == sorted(d.index for d in deltas)
+    for index, (_, arguments) in enumerate(calls):
+        assert json.loads("".join(d.arguments for d in deltas if d.index == index)) == arguments
+
+
+def test_calls_are_streamed_as_the_official_client_joins_them() -> None:
+    bench = Bench(
+        call("weather", {"city": "Zürich"})
+        + "\n"
+        + call("time", {})
+        + "\n"
+        + call("weather", {"city": "東京"})
+    )
+    with serving(bench) as port:
+        client = openai.OpenAI(base_url=f"http://127.0.0.1:{port}/v1", api_key="x", max_retries=0)
+        with client.chat.completions.stream(**chat(tools=[WEATHER, TIME], n=1)) as events:
+            for _ in events:
+                pass
+            final = events.get_final_completion()
+    (choice,) = final.choices
+    assert choice.finish_reason == "tool_calls"
+    calls = choice.message.tool_calls or []
+    assert [(c.function.name, json.loads(c.function.arguments)) for c in calls] == [
+        ("weather", {"city": "Zürich"}), ("time", {}), ("weather", {"city": "東京"})
+    ]  # fmt: skip
+    assert all(c.id.startswith("call_") for c in calls)
+
+
+def test_whole_answer_with_calls_has_null_content() -> None:
+    bench = Bench(call("time", {}))
+    choice = post(bench, chat(tools=[TIME])).json()["choices"][0]
+    assert choice["finish_reason"] == "tool_calls"
+    assert choice["message"]["content"] is None
+    assert choice["message"]["tool_calls"][0]["function"] == {"name": "time", "arguments": "{}"}
+    assert bench.prompts.seen[0]["tools"] == [TIME]
+
+
+def test_only_one_call_where_calls_may_not_be_parallel() -> None:
+    bench = Bench(call("time", {}) + call("time", {}))
+    found = chunks(bench, tools=[TIME], parallel_tool_calls=False)
+    ids = [
+        d["id"] for c in found for x in c["choices"] for d in x["delta"].get("tool_calls", []) if d.get("id")
+    ]
+    assert len(ids) == 1
+    assert found[-1]["choices"][0]["finish_reason"] == "tool_calls"
+    assert bench.engine.num_aborted == 1
+
+
+def test_none_neither_offers_nor_reads_tools() -> None:
+    bench = Bench(call("time", {}))
+    choice = post(bench, chat(tools=[TIME], tool_choice="none")).json()["choices"][0]
+    assert (choice["message"]["content"], choice["finish_reason"]) == (call("time", {}), "stop")
+    assert bench.prompts.seen[0]["tools"] is None
+
+
+ALLOWED = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [{"type": "function", "function": {"name": "time"}}]}}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("choice", "present", "absent"),
+    [
+        ("required", ["weather", "time"], []),
+        ({"type": "function", "function": {"name": "time"}}, ["time"], ["weather"]),
+        (ALLOWED, ["time"], ["weather"]),
+    ],
+)
+def test_a_forced_call_has_a_grammar(choice: Any, present: list[str], absent: list[str]) -> None:
+    bench = Bench(call("time", {}))
+    assert post(bench, chat(tools=[WEATHER, TIME], tool_choice=choice)).status_code == 200
+    grammar = bench.engine.requests[0].grammar
+    assert grammar is not None
+    assert all(name in grammar.definition for name in present)
+    assert not any(name in grammar.definition for name in absent)
+
+
+def test_the_grammar_is_one_that_the_engine_can_read() -> None:
+    functions: list[Any] = [WEATHER["function"], TIME["function"]]
+    for parallel in (False, True):
+        grammar = forced_call(functions, parallel)
+        check(grammar, "tools")
+        assert LLMatcher.validate_grammar(LLMatcher.grammar_from_lark(grammar.definition)) == ""
+
+
+def test_a_forced_call_with_an_impossible_schema_is_refused() -> None:
+    bad = {"type": "function", "function": {"name": "f", "parameters": {"type": "nonsense"}}}
+    assert refused(Bench(), chat(tools=[bad], tool_choice="required"))["param"] == "tools"
+
+
+def test_a_template_without_tools_refuses_them() -> None:
+    assert refused(Bench(supports_tools=False), chat(tools=[TIME]))["param"] == "tools"
+
+
+def test_the_conversation_reaches_the_template() -> None:
+    bench = Bench()
+    turn = {"role": "assistant", "content": None, "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "time", "arguments": '{"a": 1}'}}]}  # fmt: skip
+    messages = [
+        {"role": "developer", "content": "d"},
+        turn,
+        {"role": "tool", "tool_call_id": "c1", "content": "12"},
+    ]
+    assert post(bench, {"model": "bytes", "messages": messages, "tools": [TIME]}).status_code == 200
+    seen = bench.prompts.seen[0]["messages"]
+    assert seen[1]["tool_calls"][0]["function"]["arguments"] == {"a": 1}
+    assert seen[2] == {"role": "tool", "content": "12", "tool_call_id": "c1"}
