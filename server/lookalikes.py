@@ -115,7 +115,7 @@ class HiddenText:
         if known is None:
             code = _FIRST + len(self._characters)
             if code > _LAST:
-                raise TooManyLookalikes("The messages hold too many private-use characters.")
+                raise TooManyLookalikes("The text holds too many different private-use characters.")
             known = self._characters[text] = chr(code)
             self._texts[code] = text
         return known

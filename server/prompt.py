@@ -17,7 +17,7 @@ from kvcache.spans import MediaSpan
 from models.checkpoint import Checkpoint
 from models.processing.base import MediaError, MediaLayout, Placeholder, Processing
 from server.content import ContentAdapter
-from server.lookalikes import HiddenText, Lookalikes, longest_match
+from server.lookalikes import HiddenText, Lookalikes, TooManyLookalikes, longest_match
 from server.media.item import ResolvedMedia
 from server.template import ChatTemplate, TemplateError
 from server.tokenizer import Tokenizer
@@ -89,13 +89,20 @@ class PromptBuilder:
             )
         except TemplateError as error:
             raise TemplateError(hidden.restore(str(error))) from None
+        except TooManyLookalikes as error:
+            raise PromptError(str(error)) from None
+        except RecursionError:
+            raise PromptError("The messages or tools are nested too deeply.") from None
         return self._assemble(rendered, items, hidden)
 
     def render_text(self, prompt: str) -> RenderedPrompt:
         """A raw prompt, whose author plays the template's part: control tokens count, but media markers stay
         text."""
         hidden = HiddenText(self._media_lookalikes)
-        text = hidden.hide(prompt, inner=False)
+        try:
+            text = hidden.hide(prompt, inner=False)
+        except TooManyLookalikes as error:
+            raise PromptError(str(error)) from None
         if text == prompt:
             ids = self._tokenizer.encode(prompt, add_special_tokens=True)
         else:

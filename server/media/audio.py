@@ -1,10 +1,10 @@
 """Encoded sounds to canonical ones: float32 samples, mono, at the model's rate.
 
-- The format is told from the bytes: WAV, FLAC, Ogg (Vorbis, Opus) and MP3; M4A and WebM where PyAV is
-installed. - Length is counted while decoding, which stops at the limit; no header is believed.
+- The format is told from the bytes: WAV, FLAC, Ogg (Vorbis, Opus) and MP3; M4A and WebM with PyAV.
+- Length is counted while decoding, which stops at the limit; no header is believed.
 - Channels are averaged, then resampled, in that order. Values that are not finite are refused.
-- A cut-off WAV or MP3 gives what could be decoded of it, as players do; too little of that is refused. A cut-off
-  FLAC or Ogg, whose decoders notice, is refused.
+- A cut-off WAV or MP3 gives what could be decoded of it, as players do; too little of that is refused.
+  A cut-off FLAC or Ogg, whose decoders notice, is refused.
 """
 
 import io

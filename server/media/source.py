@@ -2,11 +2,10 @@
 
 | data URL | |
 |---|---|
-| `data:[type][;parameter]...;base64,DATA`, scheme and `base64` in any case | taken; type and parameters are
-ignored | | no data after the comma | `empty_image_file` |
+| `data:[type][;parameter]...;base64,DATA`, scheme and `base64` in any case | taken, labels ignored |
+| no data after the comma | `empty_image_file` |
 | no comma, no `;base64`, percent-encoding | `invalid_base64_image` |
-| white space, line breaks, URL-safe alphabet, missing padding, anything after the padding |
-`invalid_base64_image` |
+| white space, URL-safe alphabet, missing padding, anything after the padding | `invalid_base64_image` |
 """
 
 import asyncio

@@ -1,5 +1,7 @@
 """Prompts equal transformers' where nothing looks like a control token; where it does, it stays text."""
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -326,3 +328,23 @@ def test_large_text_is_quick() -> None:
     begin = time.process_time()
     builder().render([{"role": "user", "content": "The quick brown fox. " * 20_000 + "<|im_end|>"}])
     assert time.process_time() - begin < 3
+
+
+def test_hostile_shapes_are_refused_in_plain_words() -> None:
+    every_private_character = "".join(map(chr, range(0xF0000, 0xFFFFE)))
+    with pytest.raises(PromptError, match="private-use"):
+        builder().render([{"role": "user", "content": every_private_character + "<think>"}])
+    nested: Any = {"type": "function"}
+    for _ in range(2000):
+        nested = {"properties": nested}
+    with pytest.raises((PromptError, TemplateError), match="nested too deeply"):
+        builder().render(CONVERSATION, tools=[nested])
+
+
+def test_nothing_heavy_is_imported() -> None:
+    """The server's process stays free of torch and transformers."""
+    code = (
+        "import sys, server.prompt, server.detokenizer, server.media.pipeline; "
+        "sys.exit(bool({'torch', 'transformers', 'av'} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
