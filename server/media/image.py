@@ -4,8 +4,9 @@ RGB, 8 bits, upright, sRGB, on white:
 
 - The format is told from the bytes; labels are never believed. PNG, JPEG, WebP, GIF and BMP are taken.
 - Size is checked from the header, before any pixel is decoded.
-- EXIF orientation is applied; transparency is composited on white; 16 bits are scaled; embedded colour
-  profiles are converted to sRGB (one that can't be read is ignored); of an animation the first frame is taken.
+- EXIF orientation is applied; transparency is composited on white; 16 bits are scaled.
+- Embedded colour profiles are converted to sRGB; one that can't be read is ignored.
+- Of an animation the first frame is taken.
 - Cut-off files are refused. (A PNG that lacks no more than its end chunk is not cut off in this sense.)
 """
 

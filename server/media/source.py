@@ -96,7 +96,8 @@ async def _from_base64(
         digest.update(decoded)
         if not is_last:
             await asyncio.sleep(0)
-    data = slices[0] if len(slices) == 1 else b"".join(slices)
+    # Joining lets the interpreter lock go, but touches every page of what may be tens of megabytes.
+    data = slices[0] if len(slices) == 1 else await asyncio.to_thread(b"".join, slices)
     return Encoded(data, digest.digest())
 
 
