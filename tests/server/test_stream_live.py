@@ -38,6 +38,13 @@ def read_all(connection: socket.socket) -> bytes:
     return received
 
 
+def read_until(connection: socket.socket, expected: bytes) -> bytes:
+    received = b""
+    while expected not in received and (data := connection.recv(65536)):
+        received += data
+    return received
+
+
 def eventually(condition: Callable[[], object], timeout_s: float = 5) -> None:
     until = time.monotonic() + timeout_s
     while not condition():
@@ -78,7 +85,7 @@ def test_a_client_that_leaves_cancels_its_request(streamed: bool, half: bool) ->
         connection = connect(port, request(stream=streamed))
         eventually(lambda: bench.engine.num_open)
         if streamed:
-            assert b"assistant" in connection.recv(65536)
+            assert b"assistant" in read_until(connection, b"assistant")
         if half:
             connection.shutdown(socket.SHUT_WR)
         else:
@@ -162,9 +169,7 @@ def test_an_endless_body_gets_its_413(head: bytes) -> None:
 
         thread = threading.Thread(target=pour)
         thread.start()
-        received = b""
-        while b"request_too_large" not in received and (data := connection.recv(65536)):
-            received += data
+        received = read_until(connection, b"request_too_large")
         stop.set()
         thread.join()
         connection.close()
