@@ -19,6 +19,7 @@ from engine.config import EngineConfig
 from engine.driver import Outbox, drive
 from engine.messages import Command, EngineFailed, Event, LoadProgress
 from engine.transport import Arrays, decode_command, encode_events, pair
+from models.checkpoint import CheckpointError
 
 logger = logging.getLogger(__name__)
 
@@ -52,11 +53,17 @@ class LoadReporter:
     def __init__(self, channel: SocketChannel) -> None:
         self._channel = channel
         self._due = 0.0
+        self._total_bytes = 0
 
     def __call__(self, done_bytes: int, total_bytes: int) -> None:
-        if monotonic() >= self._due or done_bytes == total_bytes:
+        self._total_bytes = total_bytes
+        if monotonic() >= self._due:
             self._due = monotonic() + PROGRESS_INTERVAL_S
             self._channel.send([LoadProgress(done_bytes, total_bytes)])
+
+    def finish(self) -> None:
+        """All is loaded that is needed; a checkpoint may hold more."""
+        self._channel.send([LoadProgress(self._total_bytes, self._total_bytes)])
 
 
 def main() -> int:
@@ -75,13 +82,11 @@ def main() -> int:
 
 
 def _serve(config: EngineConfig, channel: SocketChannel, parent_pid: int) -> int:
-    from models.checkpoint import CheckpointError
-
-    outbox = Outbox(channel)
+    outbox, reporter = Outbox(channel), LoadReporter(channel)
     try:
-        from engine.assembly import assemble
+        from engine.assembly import assemble  # takes seconds, and what it raises is to be reported
 
-        engine, info = assemble(config, outbox, LoadReporter(channel))
+        engine, info = assemble(config, outbox, reporter)
     except (ValueError, CheckpointError) as error:
         logger.debug("starting the engine", exc_info=True)
         channel.send([EngineFailed(str(error), exit_code=2)])
@@ -90,6 +95,7 @@ def _serve(config: EngineConfig, channel: SocketChannel, parent_pid: int) -> int
         logger.exception("the engine can't start")
         channel.send([EngineFailed(f"the engine can't start: {type(error).__name__}")])
         return 1
+    reporter.finish()
     channel.send([info])
     try:
         drive(engine, channel, outbox, lambda: os.getppid() == parent_pid)
