@@ -9,8 +9,10 @@ import torch
 from engine.allocator import keep_freed_memory
 from engine.attention.base import AttentionBackend, Chunk
 from engine.attention.choice import choose_backend
+from engine.attention.native import NativeBackend
 from engine.batch import BatchAssembler
 from engine.config import EngineConfig
+from engine.native.decoder import install_fused
 from engine.sampler import sample
 from engine.step import EncodeItem, RowFault, SampledToken, StepRow
 from engine.threads import num_step_threads
@@ -88,10 +90,14 @@ def build_runner(model: ServedModel, config: EngineConfig, num_blocks: int) -> R
     ValueError if the settings don't fit the model or the machine.
     """
     keep_freed_memory()
+    num_threads = num_step_threads(config.num_threads)
     if model.device.type == "cpu":
-        torch.set_num_threads(num_step_threads(config.num_threads))
+        torch.set_num_threads(num_threads)
     spec = model.attention
     pages = KVPages(spec.num_layers, num_blocks, spec.num_kv_heads, spec.head_dim, model.dtype, model.device)
     layers = [pages.layer(index) for index in range(spec.num_layers)]
     keys, values = [layer[0] for layer in layers], [layer[1] for layer in layers]
-    return Runner(model, choose_backend(config.attention_backend, spec, keys, values))
+    attention = choose_backend(config.attention_backend, spec, keys, values, num_threads)
+    if isinstance(attention, NativeBackend):
+        install_fused(model, attention)
+    return Runner(model, attention)

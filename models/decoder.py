@@ -151,6 +151,8 @@ class Decoder:
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """[n, hidden_size] -> float32 [n, vocab_size]."""
+        if self.fused is not None:
+            return self.fused.logits(hidden)
         return F.linear(hidden, self.head).float()
 
     def _attention(

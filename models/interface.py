@@ -43,6 +43,10 @@ class FusedDecoder(Protocol):
         """hidden [rows, hidden_size], cos and sin [rows, head_dim] -> hidden after the final norm."""
         ...
 
+    def logits(self, hidden: torch.Tensor) -> torch.Tensor:
+        """The output head: [n, hidden_size] -> float32 [n, vocab_size]."""
+        ...
+
 
 class MediaRows(NamedTuple):
     """Rows [start, end) are placeholders; `encoding` [end - start, encoding_width] replaces them."""

@@ -1,5 +1,7 @@
 """Every back end equals the reference, and the reference equals attention written row by row."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import torch
@@ -7,11 +9,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.attention.base import BLOCK_SIZE, Chunk, StepPlan, key_ranges
+from engine.attention.native import NativeBackend
 from engine.attention.reference import ReferenceBackend
 from engine.attention.sdpa import SdpaBackend
+from engine.native.library import Library
 from models.interface import AttentionSpec
 
 NUM_BLOCKS = 64
+
+
+def native(machine: str) -> Callable[..., NativeBackend]:
+    return lambda spec, keys, values: NativeBackend(spec, keys, values, Library(1, machine))
+
+
+BACKENDS = {"sdpa": SdpaBackend, "native": native("native"), "native on AVX2": native("x86-64-v3")}
 
 
 def make_pages(
@@ -55,12 +66,15 @@ def attend_all(backend_class, spec: AttentionSpec, chunks: list[Chunk], dtype: t
 
 @pytest.mark.parametrize(("heads", "kv_heads", "head_dim"), [(4, 4, 32), (6, 2, 64), (7, 1, 80), (4, 2, 128)])
 @pytest.mark.parametrize("bidirectional", [False, True])
-def test_sdpa_equals_reference(heads: int, kv_heads: int, head_dim: int, bidirectional: bool) -> None:
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_back_ends_equal_the_reference(
+    backend: str, heads: int, kv_heads: int, head_dim: int, bidirectional: bool
+) -> None:
     spec = AttentionSpec(heads, kv_heads, head_dim, 0.11, (None, 24, 200, 5))
     for seed in range(4):
         chunks = draw_chunks(np.random.default_rng(seed), bidirectional)
         expected, *expected_pages = attend_all(ReferenceBackend, spec, chunks, torch.float32, seed)
-        actual, *pages = attend_all(SdpaBackend, spec, chunks, torch.float32, seed)
+        actual, *pages = attend_all(BACKENDS[backend], spec, chunks, torch.float32, seed)
         torch.testing.assert_close(actual, expected, rtol=1e-5, atol=2e-6)
         assert all(
             torch.equal(a, b)
@@ -68,12 +82,44 @@ def test_sdpa_equals_reference(heads: int, kv_heads: int, head_dim: int, bidirec
         )
 
 
-def test_sdpa_in_bfloat16_is_within_its_rounding_of_the_reference() -> None:
-    spec = AttentionSpec(6, 2, 64, 0.125, (None, 24))
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("head_dim", [16, 64, 80, 128])
+def test_in_bfloat16_back_ends_are_within_its_rounding_of_the_reference(backend: str, head_dim: int) -> None:
+    spec = AttentionSpec(6, 2, head_dim, 0.125, (None, 24))
     chunks = draw_chunks(np.random.default_rng(5), True)
     expected, *_ = attend_all(ReferenceBackend, spec, chunks, torch.bfloat16, 5)
-    actual, *_ = attend_all(SdpaBackend, spec, chunks, torch.bfloat16, 5)
+    actual, *_ = attend_all(BACKENDS[backend], spec, chunks, torch.bfloat16, 5)
     torch.testing.assert_close(actual, expected, rtol=2e-2, atol=1e-2)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_long_contexts_are_split_and_joined(backend: str) -> None:
+    """Past 256 keys the native back end works in parts; windows and threads must not show."""
+    spec = AttentionSpec(4, 2, 32, 0.2, (None, 300, 257))
+    rng = np.random.default_rng(2)
+    tables = rng.permutation(NUM_BLOCKS).tolist()
+    chunks = [Chunk(511, 512, tables[:32]), Chunk(470, 473, tables[32:62], [(471, 473)])]
+    expected, *_ = attend_all(ReferenceBackend, spec, chunks, torch.float32, 1)
+    actual, *_ = attend_all(BACKENDS[backend], spec, chunks, torch.float32, 1)
+    torch.testing.assert_close(actual, expected, rtol=1e-5, atol=2e-6)
+
+
+def test_threads_do_not_show() -> None:
+    spec = AttentionSpec(4, 2, 32, 0.2, (None,))
+    chunks = [Chunk(700, 701, list(range(44))), Chunk(3, 4, [50])]
+    one, two = (
+        attend_all(lambda *a, n=n: NativeBackend(*a, Library(n)), spec, chunks, torch.bfloat16, 1)[0]
+        for n in (1, 2)
+    )
+    assert torch.equal(one, two)
+
+
+def test_what_the_native_back_end_cannot_do_is_refused() -> None:
+    for head_dim, dtype in ((24, torch.float32), (32, torch.float16)):
+        spec = AttentionSpec(2, 1, head_dim, 1.0, (None,))
+        keys, values = make_pages(spec, dtype, 0)
+        with pytest.raises(ValueError, match="native"):
+            NativeBackend(spec, keys, values, Library(1))
 
 
 def test_reference_equals_attention_row_by_row() -> None:
@@ -92,11 +138,12 @@ def test_reference_equals_attention_row_by_row() -> None:
             torch.testing.assert_close(output[0, row, head], expected, rtol=1e-5, atol=1e-6)
 
 
-def test_a_row_does_not_depend_on_its_batch() -> None:
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_row_does_not_depend_on_its_batch(backend: str) -> None:
     spec = AttentionSpec(6, 2, 64, 0.125, (None, 16))
     chunks = draw_chunks(np.random.default_rng(11), False)
     assert len(chunks) > 1
-    together, keys, values = attend_all(SdpaBackend, spec, chunks, torch.bfloat16, 3)
+    together, keys, values = attend_all(BACKENDS[backend], spec, chunks, torch.bfloat16, 3)
     generator = torch.Generator().manual_seed(4)
     plan = StepPlan(chunks)
     for layer in range(spec.num_layers):
@@ -104,19 +151,22 @@ def test_a_row_does_not_depend_on_its_batch() -> None:
         k, v = (torch.randn(plan.num_rows, 2, 64, generator=generator).bfloat16() for _ in range(2))
         for index, chunk in enumerate(chunks):
             rows = slice(plan.row_starts[index], plan.row_starts[index + 1])
-            alone = SdpaBackend(spec, keys, values).plan([chunk]).attend(layer, q[rows], k[rows], v[rows])
+            alone = (
+                BACKENDS[backend](spec, keys, values).plan([chunk]).attend(layer, q[rows], k[rows], v[rows])
+            )
             assert torch.equal(alone, together[layer, rows])
 
 
-def test_stale_pages_never_leak_into_a_result() -> None:
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_stale_pages_never_leak_into_a_result(backend: str) -> None:
     """Blocks are recycled as they are: a NaN left behind by another sequence is not read, masked or not."""
     spec = AttentionSpec(2, 1, 16, 0.25, (None, 4))
-    for chunk in (Chunk(0, 20, [1, 2]), Chunk(17, 18, [1, 2]), Chunk(16, 30, [1, 2])):
+    for chunk in (Chunk(0, 20, [1, 2]), Chunk(17, 18, [1, 2]), Chunk(14, 17, [1, 2]), Chunk(16, 30, [1, 2])):
         keys, values = make_pages(spec, torch.float32, 0)
         for pages in keys + values:
             pages[2, chunk.end - BLOCK_SIZE :] = float("nan")
         size = chunk.end - chunk.start
-        planned = SdpaBackend(spec, keys, values).plan([chunk])
+        planned = BACKENDS[backend](spec, keys, values).plan([chunk])
         for layer in range(2):
             out = planned.attend(
                 layer, torch.randn(size, 2, 16), torch.randn(size, 1, 16), torch.randn(size, 1, 16)

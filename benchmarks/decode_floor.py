@@ -1,0 +1,118 @@
+"""Decode steps on the CPU against the time it takes to read the same weights once, in one run.
+
+    python benchmarks/decode_floor.py [--threads 1] [--context 256] [--rounds 20]
+
+Prints, for each size and batch: tokens a second of the native and the portable back end, and what share of
+the read floor the native one reaches. Random weights; the variants alternate, the fastest round of each counts.
+"""
+
+import argparse
+import time
+from collections.abc import Callable
+
+import torch
+from transformers import Qwen2Config
+
+from engine.attention.base import Chunk
+from engine.config import EngineConfig
+from engine.runner import build_runner
+from models.decoder import Decoder, DecoderConfig
+from models.interface import ForwardBatch
+from models.weights import RandomWeights
+
+SIZES = {
+    "131M": {
+        "vocab_size": 49152,
+        "hidden_size": 768,
+        "intermediate_size": 2048,
+        "num_hidden_layers": 12,
+        "num_attention_heads": 12,
+        "num_key_value_heads": 4,
+    },
+    "0.5B": {
+        "vocab_size": 151936,
+        "hidden_size": 896,
+        "intermediate_size": 4864,
+        "num_hidden_layers": 24,
+        "num_attention_heads": 14,
+        "num_key_value_heads": 2,
+    },
+}
+
+
+class Model:
+    """A decoder alone, as a runner takes it."""
+
+    device = torch.device("cpu")
+
+    def __init__(self, decoder: Decoder, dtype: torch.dtype) -> None:
+        self.decoder, self.dtype, self.attention = decoder, dtype, decoder.config.attention
+
+
+def weight_bytes(decoder: Decoder) -> int:
+    matrices = [m for layer in decoder.layers for m in (layer.qkv, layer.o, layer.gate_up, layer.down)]
+    return sum(matrix.nbytes for matrix in [*matrices, decoder.head])
+
+
+def reader(num_bytes: int) -> Callable[[], object]:
+    data = torch.ones(num_bytes // 8, dtype=torch.int64)
+    return lambda: data.sum()
+
+
+def stepper(decoder: Decoder, backend: str, batch: int, context: int, threads: int) -> Callable[[], object]:
+    """One decode step of `batch` sequences with `context` tokens each, logits included."""
+    decoder.fused = None
+    blocks = context // 16 + 1
+    config = EngineConfig(model="", attention_backend=backend, num_threads=threads)
+    runner = build_runner(Model(decoder, decoder.embedding.dtype), config, batch * blocks)  # type: ignore[arg-type]
+    fused = decoder.fused
+    chunks = [Chunk(context, context + 1, range(i * blocks, (i + 1) * blocks)) for i in range(batch)]
+    rows = ForwardBatch(torch.zeros(batch, dtype=torch.int64), torch.full((1, batch), context), [])
+
+    def step() -> None:
+        decoder.fused = fused
+        hidden = decoder(decoder.embed(rows.ids), rows.positions, runner.attention.plan(chunks))
+        decoder.logits(hidden).argmax(-1)
+
+    return step
+
+
+def fastest(variants: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+    """Seconds of each variant's fastest call; they take turns, so a busy machine is busy for all."""
+    best = dict.fromkeys(variants, float("inf"))
+    for _ in range(rounds):
+        for name, call in variants.items():
+            start = time.thread_time()
+            call()
+            best[name] = min(best[name], time.thread_time() - start)
+    return best
+
+
+@torch.inference_mode()
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--context", type=int, default=256)
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--sizes", nargs="*", default=list(SIZES))
+    options = parser.parse_args()
+    print(f"{'size':>6} {'batch':>5} {'floor ms':>9} {'native tok/s':>13} {'of floor':>8} {'sdpa tok/s':>11}")
+    for size in options.sizes:
+        config = DecoderConfig.from_text_config(Qwen2Config(**SIZES[size], tie_word_embeddings=True))
+        decoder = Decoder(config, RandomWeights(0.02, torch.bfloat16, "cpu"))
+        floor = reader(weight_bytes(decoder))
+        for batch in (1, 8, 32):
+            steps = {
+                name: stepper(decoder, name, batch, options.context, options.threads)
+                for name in ("native", "sdpa")
+            }
+            best = fastest({"floor": floor, **steps}, options.rounds)
+            share = best["floor"] / best["native"]
+            print(
+                f"{size:>6} {batch:>5} {best['floor'] * 1e3:>9.2f} {batch / best['native']:>13.0f} "
+                f"{share:>8.0%} {batch / best['sdpa']:>11.0f}"
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,266 @@
+/* All layers of a decoder for a few rows, in one parallel region: no interpreter, no allocation between operations.
+ *
+ * Knows packed weights, pages and rows; a step's own arrays come from the caller, scratch memory is taken once a
+ * call. Activations are float32 between operations and are rounded to the weights' type where a product reads them.
+ */
+
+#include <omp.h>
+#include <stdlib.h>
+
+#include "attention.h"
+
+typedef struct {
+    Matrix qkv, o, gate_up, down; /* gate_up: a tile is 16 outputs of gate, then the same 16 of up */
+    const float *input_norm, *post_norm, *q_norm, *k_norm, *qkv_bias, *o_bias; /* the last four may be null */
+    void *keys, *values;
+    int32_t sight; /* which of the step's sights: layers differ in their windows */
+} Layer;
+
+typedef struct {
+    Heads heads;
+    int32_t hidden_size, intermediate_size, num_layers;
+    float eps;
+    const Layer *layers;
+    const float *final_norm;
+} Decoder;
+
+typedef struct {
+    int32_t num_rows, num_sights;
+    const void *hidden;     /* [rows][hidden_size], of the weights' type */
+    void *output;           /* the same */
+    const float *cos, *sin; /* [rows][head_dim] */
+    const int64_t *slots;   /* [rows] */
+    const Sight *sights;
+} Step;
+
+typedef struct {
+    float *hidden, *qkv, *attended, *parts;
+    void *operands, *activated; /* operands: one piece a thread, operand_stride bytes apart */
+    long operand_stride;
+    Part **part_lists;
+    int32_t **part_starts;
+    char *memory;
+} Scratch;
+
+static int weight_type(const Decoder *d) { return d->layers[0].qkv.type; }
+
+static long rounded(long bytes) { return (bytes + 63) / 64 * 64; }
+
+static long lay_out(const Decoder *d, const Step *s, int num_threads, Scratch *x, char *memory) {
+    long rows = s->num_rows, used = 0, type = weight_type(d);
+    const Heads *h = &d->heads;
+    long attended = (long)h->num_heads * h->head_dim, group = h->num_heads / h->num_kv_heads;
+    long widest = d->hidden_size > attended ? d->hidden_size : attended, most_parts = 0;
+#define TAKE(field, bytes) x->field = (void *)(memory + used), used += rounded(bytes)
+    TAKE(hidden, rows * d->hidden_size * 4);
+    TAKE(qkv, rows * (attended + 2L * h->num_kv_heads * h->head_dim) * 4);
+    TAKE(attended, rows * attended * 4);
+    TAKE(activated, rows * d->intermediate_size * operand_bytes(type));
+    x->operand_stride = rounded(rows * widest * operand_bytes(type));
+    TAKE(operands, num_threads * x->operand_stride);
+    TAKE(part_lists, s->num_sights * sizeof(void *));
+    TAKE(part_starts, s->num_sights * sizeof(void *));
+    for (int i = 0; i < s->num_sights; i++) {
+        long parts = count_parts(&s->sights[i], rows);
+        if (parts > most_parts) most_parts = parts;
+        char *list = memory + used, *starts = list + rounded(parts * sizeof(Part));
+        used = starts + rounded((rows + 1) * 4) - memory;
+        if (memory) x->part_lists[i] = (Part *)list, x->part_starts[i] = (int32_t *)starts;
+    }
+    TAKE(parts, most_parts * h->num_kv_heads * group * (h->head_dim + 2) * 4);
+#undef TAKE
+    return used;
+}
+
+static void to_operand(const float *x, long count, int type, void *out) {
+    for (long i = 0; i < count; i += LANES) store_from_float(operand_type(type), out, i, load(x + i));
+}
+
+/* out = x / rms(x) * weight, each [size]. */
+static void norm_row(const float *x, const float *weight, float eps, int size, int type, void *out) {
+    vfloat squares = {0};
+    for (int i = 0; i < size; i += LANES) squares += load(x + i) * load(x + i);
+    float factor = 1.0f / sqrtf(sum_of(squares) / size + eps);
+    for (int i = 0; i < size; i += LANES) store_from_float(type, out, i, load(x + i) * factor * load(weight + i));
+}
+
+/* Each thread norms all rows for itself: cheaper than waiting for others. */
+static void norm_operand(const Decoder *d, const Step *s, const Scratch *x, const float *weight, char *out) {
+    int type = weight_type(d);
+    for (long r = 0; r < s->num_rows; r++)
+        norm_row(x->hidden + r * d->hidden_size, weight, d->eps, d->hidden_size, operand_type(type),
+                 out + r * d->hidden_size * operand_bytes(type));
+}
+
+/* Where each 16 of a tile's 32 sums go, row by row: padding past the outputs goes nowhere. */
+#define EACH_HALF(w, tile)                                                                             \
+    for (int half = 0, at = (tile) * TILE; half < 2 && at < (w)->num_outputs; half++, at += LANES)
+
+static void project_qkv(const Layer *l, const Step *s, const Scratch *x, const void *operand) {
+    long rows = s->num_rows, outputs = l->qkv.num_outputs;
+    float sums[rows * TILE] __attribute__((aligned(64)));
+#pragma omp for schedule(dynamic, 2)
+    for (int tile = 0; tile < num_tiles(&l->qkv); tile++) {
+        multiply_tile(&l->qkv, tile, operand, rows, sums);
+        EACH_HALF(&l->qkv, tile) {
+            vfloat bias = l->qkv_bias ? load(l->qkv_bias + at) : (vfloat){0};
+            for (long r = 0; r < rows; r++)
+                store(x->qkv + r * outputs + at, load(sums + r * TILE + half * LANES) + bias);
+        }
+    }
+}
+
+static void add_product(const Matrix *w, const float *maybe_bias, const Step *s, const Scratch *x, const void *operand) {
+    long rows = s->num_rows;
+    float sums[rows * TILE] __attribute__((aligned(64)));
+#pragma omp for schedule(dynamic, 2)
+    for (int tile = 0; tile < num_tiles(w); tile++) {
+        multiply_tile(w, tile, operand, rows, sums);
+        EACH_HALF(w, tile) {
+            vfloat bias = maybe_bias ? load(maybe_bias + at) : (vfloat){0};
+            for (long r = 0; r < rows; r++) {
+                float *hidden = x->hidden + r * w->num_outputs + at;
+                store(hidden, load(hidden) + load(sums + r * TILE + half * LANES) + bias);
+            }
+        }
+    }
+}
+
+INLINE vfloat silu(vfloat x) { return x / (1.0f + exp_of(blend(x < -87.0f, splat(87.0f), -x))); }
+
+static void gate_and_up(const Layer *l, const Step *s, const Scratch *x, const void *operand) {
+    long rows = s->num_rows, size = l->gate_up.num_outputs / 2;
+    float sums[rows * TILE] __attribute__((aligned(64)));
+#pragma omp for schedule(dynamic, 2)
+    for (int tile = 0; tile < num_tiles(&l->gate_up); tile++) {
+        multiply_tile(&l->gate_up, tile, operand, rows, sums);
+        for (long r = 0; r < rows; r++) {
+            vfloat gate = load(sums + r * TILE), up = load(sums + r * TILE + LANES);
+            store_from_float(operand_type(l->gate_up.type), x->activated, r * size + tile * LANES, silu(gate) * up);
+        }
+    }
+}
+
+static void turn(const float *cos, const float *sin, int dim, float *head) {
+    int half = dim / 2;
+    for (int i = 0; i < half; i++) {
+        float a = head[i], b = head[i + half];
+        head[i] = a * cos[i] - b * sin[i];
+        head[i + half] = b * cos[i + half] + a * sin[i + half];
+    }
+}
+
+/* Norms and turns queries and keys in place, and writes keys and values at their slots. */
+static void rotate_and_write(const Decoder *d, const Layer *l, const Step *s, const Scratch *x) {
+    const Heads *h = &d->heads;
+    int dim = h->head_dim, turned = h->num_heads + h->num_kv_heads, all = turned + h->num_kv_heads;
+#pragma omp for collapse(2) schedule(static)
+    for (long r = 0; r < s->num_rows; r++)
+        for (int head = 0; head < all; head++) {
+            float *vector = x->qkv + (r * all + head) * dim;
+            if (head < turned) {
+                const float *weight = head < h->num_heads ? l->q_norm : l->k_norm;
+                if (weight) norm_row(vector, weight, d->eps, dim, FLOAT32, vector);
+                turn(s->cos + r * dim, s->sin + r * dim, dim, vector);
+            }
+            if (head < h->num_heads) continue;
+            int kv_head = (head - h->num_heads) % h->num_kv_heads;
+            long at = (s->slots[r] * h->num_kv_heads + kv_head) * dim;
+            void *pages = head < turned ? l->keys : l->values;
+            for (int i = 0; i < dim; i += LANES) store_from_float(h->type, pages, at + i, load(vector + i));
+        }
+}
+
+static void attend(const Heads *h, const Layer *l, const Sight *sight, const Part *parts, const int32_t *starts,
+                   int num_rows, const float *q, long q_stride, float *scratch, float *out) {
+    int group = h->num_heads / h->num_kv_heads, dim = h->head_dim;
+    long size = (long)group * (dim + 2);
+#pragma omp for schedule(dynamic, 1)
+    for (long i = 0; i < (long)starts[num_rows] * h->num_kv_heads; i++) {
+        Part part = parts[i / h->num_kv_heads];
+        int kv_head = i % h->num_kv_heads;
+        attend_part(h, sight->tables + sight->table_starts[part.row], part.from, part.to, kv_head,
+                    q + part.row * q_stride + (long)kv_head * group * dim, l->keys, l->values, scratch + i * size);
+    }
+#pragma omp for collapse(2) schedule(static)
+    for (long r = 0; r < num_rows; r++)
+        for (int head = 0; head < h->num_heads; head++)
+            join_parts(scratch + (starts[r] * h->num_kv_heads + head / group) * size + head % group * (dim + 2),
+                       starts[r + 1] - starts[r], h->num_kv_heads * size, dim, out + (r * h->num_heads + head) * dim);
+}
+
+static void run_layers(const Decoder *d, const Step *s, const Scratch *x) {
+    char *operand = (char *)x->operands + omp_get_thread_num() * x->operand_stride;
+    for (int i = 0; i < d->num_layers; i++) {
+        const Layer *l = &d->layers[i];
+        norm_operand(d, s, x, l->input_norm, operand);
+        project_qkv(l, s, x, operand);
+        rotate_and_write(d, l, s, x);
+        attend(&d->heads, l, &s->sights[l->sight], x->part_lists[l->sight], x->part_starts[l->sight], s->num_rows,
+               x->qkv, l->qkv.num_outputs, x->parts, x->attended);
+        to_operand(x->attended, (long)s->num_rows * l->o.num_inputs, l->o.type, operand);
+        add_product(&l->o, l->o_bias, s, x, operand);
+        norm_operand(d, s, x, l->post_norm, operand);
+        gate_and_up(l, s, x, operand);
+        add_product(&l->down, NULL, s, x, x->activated);
+    }
+}
+
+/* hidden -> output, after the final norm. -1 if there is no memory. */
+int run_decoder(const Decoder *d, const Step *s, int num_threads) {
+    Scratch x = {0};
+    long bytes = lay_out(d, s, num_threads, &x, NULL);
+    char *memory = aligned_alloc(64, bytes);
+    if (!memory) return -1;
+    lay_out(d, s, num_threads, &x, memory);
+    for (int i = 0; i < s->num_sights; i++)
+        list_parts(&s->sights[i], s->num_rows, x.part_lists[i], x.part_starts[i]);
+    int type = weight_type(d);
+    for (long i = 0; i < (long)s->num_rows * d->hidden_size; i += LANES)
+        store(x.hidden + i, load_as_float(type, s->hidden, i));
+#pragma omp parallel num_threads(num_threads)
+    run_layers(d, s, &x);
+    for (long r = 0; r < s->num_rows; r++)
+        norm_row(x.hidden + r * d->hidden_size, d->final_norm, d->eps, d->hidden_size, type,
+                 (char *)s->output + r * d->hidden_size * (type == BFLOAT16 ? 2 : 4));
+    free(memory);
+    return 0;
+}
+
+/* out float32 [rows][num_outputs] = x [rows][num_inputs], of w's type, times w. -1 if there is no memory. */
+int multiply(const Matrix *w, const void *x, int num_rows, float *out, int num_threads) {
+    long count = (long)num_rows * w->num_inputs;
+    void *operand = aligned_alloc(64, rounded(count * operand_bytes(w->type)));
+    if (!operand) return -1;
+    for (long i = 0; i < count; i += LANES)
+        store_from_float(operand_type(w->type), operand, i, load_as_float(w->type, x, i));
+#pragma omp parallel num_threads(num_threads)
+    {
+        float sums[(long)num_rows * TILE] __attribute__((aligned(64)));
+#pragma omp for schedule(dynamic, 4)
+        for (int tile = 0; tile < num_tiles(w); tile++) {
+            multiply_tile(w, tile, operand, num_rows, sums);
+            long at = (long)tile * TILE, width = w->num_outputs - at < TILE ? w->num_outputs - at : TILE;
+            for (long r = 0; r < num_rows; r++) memcpy(out + r * w->num_outputs + at, sums + r * TILE, width * 4);
+        }
+    }
+    free(operand);
+    return 0;
+}
+
+/* out float32 [rows][heads][head_dim]: rows of q, float32 of the same shape, attend to pages that hold their keys. */
+int attend_rows(const Heads *h, const Sight *sight, int num_rows, const float *q, void *keys, void *values, float *out,
+                int num_threads) {
+    long count = count_parts(sight, num_rows), width = (long)h->num_heads * h->head_dim;
+    long lists = rounded(count * sizeof(Part)), starts = rounded((num_rows + 1) * 4);
+    long results = count * h->num_heads * (h->head_dim + 2) * 4;
+    char *memory = aligned_alloc(64, lists + starts + rounded(results));
+    if (!memory) return -1;
+    Layer layer = {.keys = keys, .values = values};
+    list_parts(sight, num_rows, (Part *)memory, (int32_t *)(memory + lists));
+#pragma omp parallel num_threads(num_threads)
+    attend(h, &layer, sight, (Part *)memory, (int32_t *)(memory + lists), num_rows, q, width,
+           (float *)(memory + lists + starts), out);
+    free(memory);
+    return 0;
+}

@@ -1,0 +1,105 @@
+"""The C library as Python sees it. Mirrors the structures of decoder.c, field by field."""
+
+import ctypes
+from ctypes import POINTER, Structure, byref, c_float, c_int, c_int32, c_void_p
+
+import torch
+
+from engine.native.build import build
+
+_TYPES = {torch.float32: 0, torch.bfloat16: 1}
+DTYPES = frozenset(_TYPES)
+"""What weights, keys and values may be made of."""
+
+
+class CMatrix(Structure):
+    _fields_ = (("tiles", c_void_p), ("type", c_int32), ("num_outputs", c_int32), ("num_inputs", c_int32))
+
+
+class CHeads(Structure):
+    _fields_ = (
+        ("num_heads", c_int32),
+        ("num_kv_heads", c_int32),
+        ("head_dim", c_int32),
+        ("type", c_int32),
+        ("scale", c_float),
+    )
+
+
+class CSight(Structure):
+    _fields_ = (("tables", c_void_p), ("table_starts", c_void_p), ("first", c_void_p), ("until", c_void_p))
+
+
+class CLayer(Structure):
+    _fields_ = (
+        *((name, CMatrix) for name in ("qkv", "o", "gate_up", "down")),
+        *((name, c_void_p) for name in ("input_norm", "post_norm", "q_norm", "k_norm", "qkv_bias", "o_bias")),
+        ("keys", c_void_p),
+        ("values", c_void_p),
+        ("sight", c_int32),
+    )
+
+
+class CDecoder(Structure):
+    _fields_ = (
+        ("heads", CHeads),
+        ("hidden_size", c_int32),
+        ("intermediate_size", c_int32),
+        ("num_layers", c_int32),
+        ("eps", c_float),
+        ("layers", POINTER(CLayer)),
+        ("final_norm", c_void_p),
+    )
+
+
+class CStep(Structure):
+    _fields_ = (
+        ("num_rows", c_int32),
+        ("num_sights", c_int32),
+        *((name, c_void_p) for name in ("hidden", "output", "cos", "sin", "slots")),
+        ("sights", POINTER(CSight)),
+    )
+
+
+def type_code(dtype: torch.dtype) -> int:
+    return _TYPES[dtype]
+
+
+class Library:
+    """The loaded library. MemoryError where a call finds none for its scratch.
+
+    NativeUnavailable if it can't be built. machine: as in `build`.
+    """
+
+    def __init__(self, num_threads: int, machine: str = "native") -> None:
+        self.num_threads = num_threads
+        library = ctypes.CDLL(str(build(machine)))
+        self._run_decoder = library.run_decoder
+        self._run_decoder.argtypes = (POINTER(CDecoder), POINTER(CStep), c_int)
+        self._multiply = library.multiply
+        self._multiply.argtypes = (POINTER(CMatrix), c_void_p, c_int, c_void_p, c_int)
+        self._attend_rows = library.attend_rows
+        self._attend_rows.argtypes = (POINTER(CHeads), POINTER(CSight), c_int, *(c_void_p,) * 4, c_int)
+
+    def run_decoder(self, decoder: CDecoder, step: CStep) -> None:
+        _check(self._run_decoder(byref(decoder), byref(step), self.num_threads))
+
+    def multiply(self, matrix: CMatrix, x: torch.Tensor) -> torch.Tensor:
+        """x [rows, in], contiguous, of the matrix's dtype -> float32 [rows, out]."""
+        out = torch.empty(len(x), matrix.num_outputs, dtype=torch.float32)
+        _check(self._multiply(byref(matrix), x.data_ptr(), len(x), out.data_ptr(), self.num_threads))
+        return out
+
+    def attend_rows(
+        self, heads: CHeads, sight: CSight, q: torch.Tensor, keys: torch.Tensor, values: torch.Tensor
+    ) -> torch.Tensor:
+        """q float32 [rows, heads, head_dim], contiguous; keys, values: a layer's pages. Returns what is like q."""
+        out = torch.empty_like(q)
+        pointers = (q.data_ptr(), keys.data_ptr(), values.data_ptr(), out.data_ptr())
+        _check(self._attend_rows(byref(heads), byref(sight), len(q), *pointers, self.num_threads))
+        return out
+
+
+def _check(status: int) -> None:
+    if status != 0:
+        raise MemoryError("no memory for a step's scratch")

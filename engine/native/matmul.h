@@ -1,0 +1,117 @@
+/* Products of few rows with a large matrix, bound by reading the matrix once.
+ *
+ * A packed matrix [out, in] lies as tiles of 32 outputs, each [in][32] float32 or [in / 2][32][2] bfloat16, so a
+ * tile is one stream and every load of it serves several rows. A row's sums run over `in` in the same order
+ * whatever the number of rows, so its result does not depend on them.
+ */
+
+#ifndef INTARSIA_MATMUL_H
+#define INTARSIA_MATMUL_H
+
+#include "vectors.h"
+
+#define TILE (2 * LANES)
+
+/* Rows whose sums stay in registers: two vectors each, beside the weights. */
+#ifdef __AVX512F__
+#define ROWS_AT_ONCE 12
+#else
+#define ROWS_AT_ONCE 2
+#endif
+
+#if defined(__AVX512F__) && defined(__AVX512BF16__)
+#define DOT_BFLOAT16 1
+#else
+#define DOT_BFLOAT16 0
+#endif
+
+/* More rows than at once pass over a stretch of this many lines of a tile together, while it is in the L1 cache. */
+#define STRETCH 128
+
+/* How far ahead of its use a weight is asked for: the hardware's own prefetching stops at each page. */
+#define PREFETCH_BYTES 4096
+
+typedef struct {
+    const void *tiles;
+    int32_t type, num_outputs, num_inputs; /* outputs are padded to whole tiles in `tiles` */
+} Matrix;
+
+/* Rows of a left operand are bfloat16 where the machine multiplies those, else float32, whatever the weights. */
+INLINE int operand_type(int weight_type) { return DOT_BFLOAT16 ? weight_type : FLOAT32; }
+INLINE long operand_bytes(int weight_type) { return operand_type(weight_type) == BFLOAT16 ? 2 : 4; }
+
+INLINE int num_tiles(const Matrix *w) { return (w->num_outputs + TILE - 1) / TILE; }
+INLINE int num_lines(const Matrix *w) { return w->type == BFLOAT16 ? w->num_inputs / 2 : w->num_inputs; }
+
+#define EACH_ROW _Pragma("GCC unroll 12") for (int r = 0; r < num_rows; r++)
+
+/* sums [rows][32] += x [rows][in] times `count` lines of 128 bytes of a tile; both begin at the same input. */
+INLINE void add_lines(int type, int num_rows, const void *x, int num_inputs, const char *lines, int count, float *sums) {
+    vfloat left[ROWS_AT_ONCE], right[ROWS_AT_ONCE];
+    EACH_ROW left[r] = load(sums + r * TILE), right[r] = load(sums + r * TILE + LANES);
+    for (int k = 0; k < count; k++, lines += 128) {
+        __builtin_prefetch(lines + PREFETCH_BYTES);
+        __builtin_prefetch(lines + PREFETCH_BYTES + 64);
+        if (type == FLOAT32) {
+            vfloat a = load((const float *)lines), b = load((const float *)lines + LANES);
+            EACH_ROW {
+                float scalar = ((const float *)x)[(long)r * num_inputs + k];
+                left[r] += a * scalar, right[r] += b * scalar;
+            }
+            continue;
+        }
+        vuint a, b;
+        memcpy(&a, lines, sizeof a), memcpy(&b, lines + 64, sizeof b);
+#if DOT_BFLOAT16
+        EACH_ROW {
+            __m512bh pair = (__m512bh)_mm512_set1_epi32(((const int32_t *)x)[(long)r * (num_inputs / 2) + k]);
+            left[r] = (vfloat)_mm512_dpbf16_ps((__m512)left[r], (__m512bh)a, pair);
+            right[r] = (vfloat)_mm512_dpbf16_ps((__m512)right[r], (__m512bh)b, pair);
+        }
+#else
+        EACH_ROW {
+            const float *pair = (const float *)x + (long)r * num_inputs + 2 * k;
+            left[r] += (vfloat)(a << 16) * pair[0], right[r] += (vfloat)(b << 16) * pair[0];
+            left[r] += (vfloat)(a & 0xffff0000u) * pair[1], right[r] += (vfloat)(b & 0xffff0000u) * pair[1];
+        }
+#endif
+    }
+    EACH_ROW store(sums + r * TILE, left[r]), store(sums + r * TILE + LANES, right[r]);
+}
+
+static void add_lines_to_rows(int type, int num_rows, const void *x, int num_inputs, const char *lines, int count,
+                              float *sums) {
+#define CASE(n)                                                             \
+    case n:                                                                 \
+        if (type == FLOAT32)                                                \
+            add_lines(FLOAT32, n, x, num_inputs, lines, count, sums);       \
+        else                                                                \
+            add_lines(BFLOAT16, n, x, num_inputs, lines, count, sums);      \
+        break;
+    switch (num_rows) {
+        CASE(1) CASE(2)
+#if ROWS_AT_ONCE == 12
+        CASE(3) CASE(4) CASE(5) CASE(6) CASE(7) CASE(8) CASE(9) CASE(10) CASE(11) CASE(12)
+#endif
+    }
+#undef CASE
+}
+
+/* sums [rows][32] = x [rows][in] times one tile of w. */
+static void multiply_tile(const Matrix *w, int tile, const void *x, int num_rows, float *sums) {
+    int lines = num_lines(w), groups = (num_rows + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE;
+    int at_once = (num_rows + groups - 1) / groups, stretch = groups > 1 ? STRETCH : lines;
+    long row_bytes = w->num_inputs * operand_bytes(w->type), line_bytes = row_bytes / lines;
+    const char *start = (const char *)w->tiles + (long)tile * lines * 128;
+    memset(sums, 0, (long)num_rows * TILE * sizeof *sums);
+    for (int line = 0; line < lines; line += stretch) {
+        int count = lines - line < stretch ? lines - line : stretch;
+        for (int r = 0; r < num_rows; r += at_once) {
+            int rows = num_rows - r < at_once ? num_rows - r : at_once;
+            const char *operand = (const char *)x + r * row_bytes + line * line_bytes;
+            add_lines_to_rows(w->type, rows, operand, w->num_inputs, start + line * 128L, count, sums + (long)r * TILE);
+        }
+    }
+}
+
+#endif

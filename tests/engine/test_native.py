@@ -1,0 +1,208 @@
+"""The C kernels compute what the portable path computes, on every instruction set that they are built for."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch.nn.functional import linear
+
+from engine.attention.base import Chunk
+from engine.attention.choice import choose_backend
+from engine.attention.native import NativeBackend
+from engine.attention.sdpa import SdpaBackend
+from engine.native import build as build_module
+from engine.native.build import NativeUnavailable, build
+from engine.native.decoder import MAX_ROWS, NativeDecoder, NotFusable, install_fused
+from engine.native.library import Library
+from engine.native.packing import PackedMatrix
+from models.decoder import Decoder, LayerWeights
+from tests.engine.tiny_llama import tiny_pair
+
+MACHINES = ["native", "x86-64-v3"]
+NUM_BLOCKS = 48
+# bfloat16 keeps 8 bits: a rounding is up to 2^-9 of a value, and this is a few in a row, relative to the result.
+BFLOAT16_ERROR = 2e-2
+
+
+def pages(decoder: Decoder, dtype: torch.dtype) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    spec = decoder.config.attention
+    generator = torch.Generator().manual_seed(9)
+    shape = (NUM_BLOCKS, 16, spec.num_kv_heads, spec.head_dim)
+    made = [torch.randn(shape, generator=generator).to(dtype) for _ in range(2 * spec.num_layers)]
+    return made[: spec.num_layers], made[spec.num_layers :]
+
+
+def run(decoder: Decoder, chunks: list[Chunk], fused: bool, machine: str = "native", threads: int = 1):
+    """Hidden states and pages after one step from the same pages, whatever the path."""
+    keys, values = pages(decoder, decoder.embedding.dtype)
+    if fused:
+        backend = NativeBackend(decoder.config.attention, keys, values, Library(threads, machine))
+        decoder.fused = NativeDecoder(decoder, backend)
+    else:
+        backend = SdpaBackend(decoder.config.attention, keys, values)
+        decoder.fused = None
+    ids = torch.cat([(torch.arange(c.start, c.end) * 7 + c.block_table[0]) % 128 for c in chunks])
+    positions = torch.cat([torch.arange(c.start, c.end) for c in chunks])[None]
+    plan = backend.plan(chunks)
+    assert decoder.fused is None or decoder.fused.accepts(len(ids), plan)
+    hidden = decoder(decoder.embed(ids), positions, plan)
+    logits = decoder.logits(hidden)
+    decoder.fused = None
+    return hidden, logits, torch.stack(keys + values)
+
+
+CHUNKS = {
+    "one row": [Chunk(40, 41, [3, 5, 7])],
+    "rows": [
+        Chunk(s, s + 1, range(3 * i, 3 * i + 3)) for i, s in enumerate((0, 13, 16, 31, 32, 47, 20, 1, 2))
+    ],
+    "rows and chunks": [Chunk(17, 18, [1, 2]), Chunk(0, 9, [3]), Chunk(30, 44, [6, 5, 4], [(35, 40)])],
+    "long": [Chunk(530, 531, list(range(34))), Chunk(12, 20, [40, 41])],
+}
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("chunks", CHUNKS.values(), ids=CHUNKS.keys())
+@pytest.mark.parametrize(
+    ("kind", "changes"),
+    [
+        ("llama", {}),
+        ("llama", {"attention_bias": True, "tie_word_embeddings": True}),
+        (
+            "qwen2",
+            {"vocab_size": 130, "use_sliding_window": True, "sliding_window": 18, "max_window_layers": 1},
+        ),
+        ("qwen3", {"num_key_value_heads": 1, "intermediate_size": 112}),
+    ],
+)
+def test_fused_layers_equal_the_portable_path(
+    kind: str, changes: dict, chunks: list[Chunk], machine: str
+) -> None:
+    decoder = tiny_pair(kind, **changes).model.decoder
+    for actual, expected in zip(
+        run(decoder, chunks, True, machine), run(decoder, chunks, False), strict=True
+    ):
+        torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("kind", ["llama", "qwen2", "qwen3"])
+def test_in_bfloat16_fused_layers_are_no_worse_than_the_portable_path(kind: str, machine: str) -> None:
+    """Both are compared with float32 arithmetic on the same rounded weights."""
+    chunks = CHUNKS["rows and chunks"]
+    decoder = tiny_pair(kind, torch.bfloat16).model.decoder
+    exact = tiny_pair(kind).model.decoder
+    exact.embedding, exact.head = decoder.embedding.float(), decoder.head.float()
+    exact.final_norm = decoder.final_norm.float()
+    exact.layers = [LayerWeights(*(None if w is None else w.float() for w in ws)) for ws in decoder.layers]
+    wanted = run(exact, chunks, False)[0]
+
+    def error(fused: bool) -> float:
+        hidden = run(decoder, chunks, fused, machine)[0].float()
+        return float((hidden - wanted).square().mean().sqrt() / wanted.square().mean().sqrt())
+
+    assert error(fused=True) < BFLOAT16_ERROR
+    assert error(fused=True) < 1.1 * error(fused=False)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_row_does_not_depend_on_its_batch(dtype: torch.dtype, machine: str) -> None:
+    decoder = tiny_pair("qwen3", dtype).model.decoder
+    chunks = [Chunk(place, place + 1, [i]) for i, place in enumerate([*range(16), *range(16)])]
+    assert len(chunks) == MAX_ROWS
+    alone = [run(decoder, [chunk], True, machine)[:2] for chunk in chunks]
+    for size in (2, 5, 13, 25, MAX_ROWS):
+        hidden, logits, _ = run(decoder, chunks[:size], True, machine, threads=2)
+        for row in range(size):
+            assert torch.equal(hidden[row], alone[row][0][0])
+            assert torch.equal(logits[row], alone[row][1][0])
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("shape", [(16, 16), (48, 160), (37, 512), (130, 1008)])
+def test_products_equal_torch(shape: tuple[int, int], dtype: torch.dtype, machine: str) -> None:
+    generator = torch.Generator().manual_seed(0)
+    weight = torch.randn(shape, generator=generator).to(dtype)
+    library, packed = Library(1, machine), PackedMatrix(weight)
+    rows = torch.randn(70, shape[1], generator=generator).to(dtype)
+    expected = linear(rows.double(), weight.double()).float()
+    for count in (*range(1, 34), 70):
+        actual = library.multiply(packed.struct, rows[:count])
+        torch.testing.assert_close(actual, expected[:count], rtol=1e-5, atol=1e-4)
+        assert torch.equal(actual[0], library.multiply(packed.struct, rows[:1])[0])
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_what_is_not_finite_reaches_the_logits_of_its_own_row_alone(machine: str) -> None:
+    decoder = tiny_pair(dtype=torch.bfloat16).model.decoder
+    decoder.embedding[8] = float("nan")
+    # Tokens are 7 * position + first block: the second row's is 8.
+    chunks = [Chunk(0, 1, [3]), Chunk(0, 1, [8]), Chunk(0, 1, [5])]
+    _, logits, _ = run(decoder, chunks, True, machine)
+    assert logits[1].isnan().all()
+    assert logits[[0, 2]].isfinite().all()
+
+
+def test_longer_steps_and_other_back_ends_are_left_alone() -> None:
+    decoder = tiny_pair().model.decoder
+    keys, values = pages(decoder, torch.float32)
+    backend = NativeBackend(decoder.config.attention, keys, values, Library(1))
+    fused = NativeDecoder(decoder, backend)
+    plan = backend.plan([Chunk(0, 1, [0])])
+    assert fused.accepts(MAX_ROWS, plan)
+    assert not fused.accepts(MAX_ROWS + 1, plan)
+    assert not fused.accepts(1, SdpaBackend(decoder.config.attention, keys, values).plan([Chunk(0, 1, [0])]))
+
+
+@pytest.mark.parametrize("changes", [{"hidden_act": "gelu"}, {"mlp_bias": True}, {"intermediate_size": 100}])
+def test_decoders_that_the_kernels_cannot_run_stay_as_they_are(changes: dict) -> None:
+    model = tiny_pair(**changes).model
+    keys, values = pages(model.decoder, torch.float32)
+    backend = NativeBackend(model.attention, keys, values, Library(1))
+    with pytest.raises(NotFusable):
+        NativeDecoder(model.decoder, backend)
+    install_fused(model, backend)
+    assert model.decoder.fused is None
+    install_fused(object(), backend)
+
+
+@pytest.fixture
+def empty_cache(tmp_path: Path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    build.cache_clear()
+    yield tmp_path / "intarsia"
+    build.cache_clear()
+
+
+def test_the_library_is_built_once_into_the_users_cache(empty_cache: Path, monkeypatch) -> None:
+    first = build()
+    assert list(empty_cache.iterdir()) == [first]
+    build.cache_clear()
+    monkeypatch.setattr(build_module, "_compile", lambda *_: pytest.fail("compiled again"))
+    assert build() == first
+
+
+@pytest.mark.parametrize("cause", ["no compiler", "broken compiler", "old processor", "no room"])
+def test_without_a_library_auto_is_sdpa_and_native_is_refused(
+    cause: str, empty_cache: Path, monkeypatch, caplog
+) -> None:
+    if cause == "no compiler":
+        monkeypatch.delenv("CC", raising=False)
+        monkeypatch.setenv("PATH", str(empty_cache))
+    elif cause == "broken compiler":
+        monkeypatch.setenv("CC", "false")
+    elif cause == "old processor":
+        monkeypatch.setattr(build_module, "_cpu_features", lambda: frozenset({"sse2"}))
+    else:
+        empty_cache.write_text("a file where the folder should be")
+    with pytest.raises(NativeUnavailable):
+        build()
+    decoder = tiny_pair().model.decoder
+    keys, values = pages(decoder, torch.float32)
+    with caplog.at_level("INFO"):
+        assert isinstance(choose_backend("auto", decoder.config.attention, keys, values, 1), SdpaBackend)
+    assert "not native" in caplog.text
+    with pytest.raises(ValueError, match="no native back end"):
+        choose_backend("native", decoder.config.attention, keys, values, 1)
