@@ -35,13 +35,13 @@ def clip(spans: Iterable[MediaSpan], start: int, end: int) -> list[MediaSpan]:
             max(s.start, start) - start, min(s.end, end) - start, s.key, s.offset + max(0, start - s.start)
         )
         for s in spans
-        if s.start < end and start < s.end
+        if max(s.start, start) < min(s.end, end)
     ]
 
 
 def overlap(spans: Iterable[MediaSpan], start: int, end: int) -> list[MediaSpan]:
     """The whole, unclipped spans that share at least one token with `[start, end)`."""
-    return [s for s in spans if s.start < end and start < s.end]
+    return [s for s in spans if max(s.start, start) < min(s.end, end)]
 
 
 def shift(spans: Iterable[MediaSpan], by: int) -> list[MediaSpan]:

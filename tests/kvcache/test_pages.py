@@ -1,0 +1,47 @@
+import pytest
+import torch
+
+from kvcache.encodings import EncodingId
+from kvcache.keys import MediaKey
+from kvcache.pages import EncodingStore, KVPages, kv_block_bytes
+
+CAT = EncodingId(b"", MediaKey(b"c" * 32))
+
+
+def test_layers_are_views_of_one_tensor():
+    pages = KVPages(num_layers=3, num_blocks=5, num_kv_heads=2, head_dim=8, dtype=torch.bfloat16)
+    assert pages.pages.shape == (3, 2, 5, 16, 2, 8)
+    keys, values = pages.layer(1)
+    assert keys.shape == values.shape == (5, 16, 2, 8)
+    keys[4, 15], values[0, 0] = 1, 2
+    assert pages.pages[1, 0, 4, 15].eq(1).all()
+    assert pages.pages[1, 1, 0, 0].eq(2).all()
+    assert pages.pages.sum() == 2 * 8 * (1 + 2)
+
+
+def test_bytes_of_a_block_are_those_of_the_tensor():
+    pages = KVPages(num_layers=3, num_blocks=5, num_kv_heads=2, head_dim=8, dtype=torch.float32)
+    assert kv_block_bytes(3, 2, 8, torch.float32) == 3 * 2 * 16 * 2 * 8 * 4
+    assert pages.num_bytes == 5 * kv_block_bytes(3, 2, 8, torch.float32)
+
+
+def test_store_puts_gets_and_drops():
+    store = EncodingStore()
+    tensor = torch.ones(4, 8)
+    store.put(CAT, tensor)
+    assert store.get(CAT) is tensor
+    assert store.num_bytes == 4 * 8 * 4
+    store.drop(CAT)
+    store.drop(CAT)
+    assert store.num_bytes == 0
+    with pytest.raises(KeyError):
+        store.get(CAT)
+
+
+def test_store_does_not_keep_a_whole_batch_for_one_of_its_rows():
+    batch = torch.arange(80.0).reshape(10, 8)
+    store = EncodingStore()
+    store.put(CAT, batch[2:4])
+    held = store.get(CAT)
+    assert held.equal(batch[2:4])
+    assert held.untyped_storage().nbytes() == held.nbytes == store.num_bytes
