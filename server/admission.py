@@ -1,8 +1,8 @@
 """Who may enter the engine, and who waits: bounded, fair between tenants, and never for longer than promised.
 
-The engine batches whatever it holds; it does not know tenants. So at most `capacity` sequences are inside at once, and the
-others wait here, one queue for each tenant, served in turn. Waiting happens before any media is read.
-"""
+The engine batches whatever it holds; it does not know tenants. So at most `capacity` sequences are inside
+at once, and the others wait here, one queue for each tenant, served in turn. Waiting happens before any
+media is read."""
 
 import asyncio
 from collections import OrderedDict, deque
@@ -28,7 +28,8 @@ class Admission:
         return sum(len(queue) for queue in self._queues.values())
 
     def check_queue(self) -> None:
-        """Unavailable if a request that came now would find no place and the queue full: before its body is read."""
+        """Unavailable if a request that came now would find no place and the queue full: before its body is
+        read."""
         if self.num_waiting >= self._max_queue and self.num_inside >= self._capacity:
             raise Unavailable("The server's queue is full; try again shortly.")
 
@@ -75,7 +76,8 @@ class Admission:
         self._admit()
 
     def _admit(self) -> None:
-        """Let in whoever fits, one tenant after the other. A large request at the head is waited for, not passed."""
+        """Let in whoever fits, one tenant after the other. A large request at the head is waited for, not
+        passed."""
         while self._queues:
             tenant, queue = next(iter(self._queues.items()))
             turn, weight = queue[0]

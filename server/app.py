@@ -18,7 +18,8 @@ WEB = Path(__file__).with_name("web")
 
 
 def create_app(state: ServerState) -> ASGIApp:
-    """Deny by default: the key check stands before the routes, so a route that does not exist asks for a key too."""
+    """Deny by default: the key check stands before the routes, so a route that does not exist asks for a
+    key too."""
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     app.state.server = state
     errors.install(app)

@@ -5,10 +5,10 @@ import shlex
 import sys
 from typing import Self
 
-from engine.messages import EngineInfo, LoadProgress
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
+from engine.messages import EngineInfo, LoadProgress
 from server.runtime import Runtime
 from server.settings import Settings
 

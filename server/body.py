@@ -56,7 +56,8 @@ async def _read(request: Request, max_bytes: int, timeout_s: float) -> bytes:
 
 
 def parse_json(body: bytes) -> Any:
-    """RFC 8259, without duplicate keys, lone surrogates, numbers beyond float64, or nesting deeper than MAX_DEPTH."""
+    """RFC 8259, without duplicate keys, lone surrogates, numbers beyond float64, or nesting deeper than
+    MAX_DEPTH."""
     try:
         text = body.decode("utf-8")
         value = json.loads(

@@ -91,7 +91,7 @@ class WholeAnswer:
                 calls.append(
                     {"id": delta.id, "type": "function", "function": {"name": delta.name, "arguments": ""}}
                 )
-            calls[delta.index]["function"]["arguments"] += delta.arguments
+            calls[delta.number]["function"]["arguments"] += delta.arguments
         message: dict[str, Any] = {
             "role": "assistant",
             "content": self.piece.content if self.piece.content or not calls else None,
@@ -116,6 +116,6 @@ def _chunk_choice(
 
 def _call_delta(call: ToolDelta) -> dict[str, Any]:
     if call.id is None:
-        return {"index": call.index, "function": {"arguments": call.arguments}}
+        return {"index": call.number, "function": {"arguments": call.arguments}}
     function = {"name": call.name, "arguments": call.arguments}
-    return {"index": call.index, "id": call.id, "type": "function", "function": function}
+    return {"index": call.number, "id": call.id, "type": "function", "function": function}

@@ -1,7 +1,7 @@
 """One answer in the making: from the engine's token events to what a client sees of it.
 
-token ids -> text -> stop strings -> thought and answer -> tool calls. Streamed and whole answers are made of the same pieces,
-so they can't differ. Knows neither JSON nor HTTP.
+token ids -> text -> stop strings -> thought and answer -> tool calls. Streamed and whole answers are made
+of the same pieces, so they can't differ. Knows neither JSON nor HTTP.
 """
 
 from dataclasses import dataclass, field

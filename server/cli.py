@@ -1,4 +1,5 @@
-"""The command `intarsia`. Exit codes: 0 done, 1 failed, 2 the user's settings are at fault (one line says which)."""
+"""The command `intarsia`. Exit codes: 0 done, 1 failed, 2 the user's settings are at fault (one line says
+which)."""
 
 import argparse
 import asyncio
@@ -11,7 +12,6 @@ from pathlib import Path
 
 from engine.client import EngineStartFailed
 from models.checkpoint import CheckpointError
-
 from server import flags, reference
 from server.flags import SettingsError
 from server.launch import Launch, listen

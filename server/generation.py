@@ -3,7 +3,7 @@
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 
@@ -57,8 +57,9 @@ class Answering:
         ]
         self.num_cached_tokens = 0
 
-    async def pieces(self) -> AsyncIterator[tuple[int, Piece]]:
-        """(choice, piece) as they come, each choice ending with a finish reason. RequestError, EngineDead, ContextTooLong."""
+    async def pieces(self) -> AsyncGenerator[tuple[int, Piece], None]:
+        """(choice, piece) as they come, each choice ending with a finish reason. RequestError, EngineDead,
+        ContextTooLong."""
         telemetry = self._state.telemetry
         request = _generate(self.asked, self._runtime.engine.info.max_model_len)
         telemetry.num_prompt_tokens += self.asked.prompt_tokens.total
@@ -96,7 +97,8 @@ class Answering:
 async def accepted(
     state: ServerState, runtime: Runtime, tenant: str, cache_salt: str | None, num_choices: int
 ) -> AsyncIterator[MediaRequest]:
-    """Everything that is done for one request happens inside: it is counted, has its place, and may hold media."""
+    """Everything that is done for one request happens inside: it is counted, has its place, and may hold
+    media."""
     arrived = time.monotonic()
     async with state.admission.place(tenant, num_choices):
         state.telemetry.queue_s.observe(time.monotonic() - arrived)

@@ -3,8 +3,8 @@
     listening ── loaded ──> serving ── engine died ──> loading again
         └────────── signal ────┴──> draining ── all finished, or --drain-timeout ──> exit
 
-A signal turns readiness to 503 at once. Accepted requests finish; new ones get 503. A second signal ends it quickly.
-"""
+A signal turns readiness to 503 at once. Accepted requests finish; new ones get 503. A second signal ends it
+quickly."""
 
 import asyncio
 import contextlib
@@ -15,8 +15,8 @@ import socket
 from collections.abc import Iterator
 
 import uvicorn
-from engine.client import EngineStartFailed
 
+from engine.client import EngineStartFailed
 from server.app import create_app
 from server.banner import LoadDisplay, print_banner
 from server.flags import SettingsError
@@ -127,7 +127,7 @@ class Launch:
             if self._state.num_loads == 1:
                 print_banner(self._settings, self._listener.getsockname()[1], runtime)
             try:
-                while runtime.engine.alive:
+                while runtime.engine.alive:  # noqa: ASYNC110 - a client tells no more than this
                     await asyncio.sleep(WATCH_INTERVAL_S)
             finally:
                 self._state.runtime = None

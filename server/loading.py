@@ -1,4 +1,5 @@
-"""From settings to a loaded model: the checkpoint's half that the server needs, and the engine's process beside it."""
+"""From settings to a loaded model: the checkpoint's half that the server needs, and the engine's process
+beside it."""
 
 import asyncio
 import logging
@@ -12,7 +13,6 @@ from engine.process_client import ProcessClient
 from models.checkpoint import Checkpoint
 from models.processing.base import Processing
 from models.registry import load_processing
-
 from server import reasoning
 from server.detokenizer import Detokenizer
 from server.flags import SettingsError

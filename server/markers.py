@@ -2,7 +2,8 @@
 
 
 def unfinished(text: str, marker: str) -> int:
-    """Where the longest tail of `text` that could still grow into `marker` begins; `len(text)` if there is none."""
+    """Where the longest tail of `text` that could still grow into `marker` begins; `len(text)` if there is
+    none."""
     for start in range(max(0, len(text) - len(marker) + 1), len(text)):
         if marker.startswith(text[start:]):
             return start

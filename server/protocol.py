@@ -1,4 +1,5 @@
-"""HTTP on the wire: uvicorn's own protocol, with bounds on a request's head and on what may come after an answer.
+"""HTTP on the wire: uvicorn's own protocol, with bounds on a request's head and on what may come after an
+answer.
 
 Knows bytes and time; nothing of routes.
 """
@@ -14,7 +15,8 @@ from server.stream import ABORT_EXTENSION
 MAX_HEAD_BYTES = 64 << 10
 HEAD_TIMEOUT_S = 30.0
 LINGER_S = 5.0
-"""How long the rest of a body is read and dropped once its request has been answered, so that the answer arrives."""
+"""How long the rest of a body is read and dropped once its request has been answered, so that the answer
+arrives."""
 
 
 class HeadTooLarge(BadRequest):

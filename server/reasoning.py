@@ -1,7 +1,7 @@
 """Separates what a model thinks from what it answers, for models whose tokenizer has both think tokens.
 
-The text between `<think>` and `</think>` at the answer's beginning becomes `reasoning_content`. A template may itself write
-the opening token at the end of the prompt; then the answer begins inside.
+The text between `<think>` and `</think>` at the answer's beginning becomes `reasoning_content`. A template
+may itself write the opening token at the end of the prompt; then the answer begins inside.
 """
 
 from collections.abc import Sequence

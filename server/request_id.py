@@ -10,7 +10,8 @@ _ACCEPTABLE = re.compile(rb"[A-Za-z0-9_.\-]{1,64}")
 
 
 class RequestId:
-    """ASGI middleware: a client's id is echoed only if it is short and plain; it never names anything inside."""
+    """ASGI middleware: a client's id is echoed only if it is short and plain; it never names anything
+    inside."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

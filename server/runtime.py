@@ -1,4 +1,5 @@
-"""What the server holds while a model is loaded, as protocols: the engine's client, prompts, media and tokenizer.
+"""What the server holds while a model is loaded, as protocols: the engine's client, prompts, media and
+tokenizer.
 
 The implementations are put together in `server.loading`; tests put in others.
 """

@@ -33,7 +33,7 @@ class Settings(BaseModel):
     )
     load_format: Literal["auto", "random"] = Field(
         "auto",
-        description="`random`: weights drawn at random; of the checkpoint only its configuration and tokenizer are read.",
+        description="`random`: weights are drawn, and of the checkpoint all but its weights is read.",
     )
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(
         "auto", description="Type of weights and KV cache."
@@ -62,7 +62,7 @@ class Settings(BaseModel):
     port: int = Field(8000, ge=0, le=65535, description="Port to listen on. 0: any free one.")
     api_key: Words = Field(
         (),
-        description="A key that requests must carry, as `key` or `tenant:key`. None: open to all who reach the port.",
+        description="A key that requests must carry, as `key` or `tenant:key`. None: open to all.",
     )
     max_queue: int = Field(256, ge=0, description="Requests that may wait for a place; more get 503.")
     queue_timeout: float = Field(

@@ -52,5 +52,6 @@ class ServerState:
 
 
 def _spare_places(max_num_seqs: int) -> int:
-    """Sequences that may already wait inside the engine, so that a free place there is taken in the very next step."""
+    """Sequences that may already wait inside the engine, so that a free place there is taken in the very
+    next step."""
     return max(2, max_num_seqs // 8)

@@ -2,7 +2,8 @@
 
 
 class StopStrings:
-    """Feed text as it comes; what `push` returns is safe to show. After a match `matched` is True and nothing follows.
+    """Feed text as it comes; what `push` returns is safe to show. After a match `matched` is True and
+    nothing follows.
 
     The earliest beginning wins; of two that begin at the same place, the one that is complete first."""
 

@@ -1,8 +1,8 @@
 """Answers on their way to the client: whole or as server-sent events, watched for a client that leaves.
 
-Measured behaviour of the official client decides the form: no `id:` lines, no empty data, comments as heartbeats, usage last,
-and a stream that fails is broken off after its error event, since a clean end would look complete.
-"""
+Measured behaviour of the official client decides the form: no `id:` lines, no empty data, comments as
+heartbeats, usage last, and a stream that fails is broken off after its error event, since a clean end would
+look complete."""
 
 import asyncio
 import logging
@@ -61,8 +61,9 @@ class WholeResponse:
 
 
 class EventStream:
-    """ASGI response: sends what `body` yields. Until it yields PREPARED, and a moment longer for the engine to refuse,
-    errors are raised for a proper status; after that they become an error event and a broken connection."""
+    """ASGI response: sends what `body` yields. Until it yields PREPARED, and a moment longer for the engine
+    to refuse, errors are raised for a proper status; after that they become an error event and a broken
+    connection."""
 
     def __init__(self, body: AsyncGenerator[bytes, None], send_timeout_s: float) -> None:
         self._body = body
@@ -116,7 +117,8 @@ class EventStream:
             await _cancel(step)
 
     async def _send(self, send: Send, data: bytes) -> None:
-        """Waits for a slow reader, but not forever: what waits is bounded by one chunk and the socket's buffer."""
+        """Waits for a slow reader, but not forever: what waits is bounded by one chunk and the socket's
+        buffer."""
         try:
             async with asyncio.timeout(self._send_timeout_s):
                 if not self._started:

@@ -1,4 +1,5 @@
-"""Structured answers: from `response_format` to a grammar, and the check that the grammar can be enforced at all."""
+"""Structured answers: from `response_format` to a grammar, and the check that the grammar can be enforced
+at all."""
 
 import json
 from typing import Any
@@ -28,7 +29,8 @@ def grammar_of(response_format: ResponseFormat | None) -> Grammar | None:
 
 
 def check(grammar: Grammar, param: str) -> None:
-    """BadRequest if the grammar can't be enforced. Bounded, but up to a second of CPU: call it from a worker thread."""
+    """BadRequest if the grammar can't be enforced. Bounded, but up to a second of CPU: call it from a
+    worker thread."""
     if len(grammar.definition) > MAX_GRAMMAR_CHARS:
         raise BadRequest(
             f"{param}: longer than {MAX_GRAMMAR_CHARS} characters.", param=param, code="invalid_grammar"

@@ -1,4 +1,5 @@
-"""Counters and histograms of the server, and their Prometheus text. The ledger: accepted = completed + failed + cancelled + open."""
+"""Counters and histograms of the server, and their Prometheus text. The ledger: accepted = completed +
+failed + cancelled + open."""
 
 import time
 from bisect import bisect_left

@@ -4,7 +4,8 @@ from typing import Any, NamedTuple
 
 
 class PromptTokens(NamedTuple):
-    """A prompt's tokens by kind. Media tokens are the placeholders that stand for content; text is all the rest."""
+    """A prompt's tokens by kind. Media tokens are the placeholders that stand for content; text is all the
+    rest."""
 
     text: int
     image: int = 0

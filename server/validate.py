@@ -1,4 +1,5 @@
-"""Wire -> validated: what fields mean together, with defaults resolved. Pure; reads no media and renders no prompt."""
+"""Wire -> validated: what fields mean together, with defaults resolved. Pure; reads no media and renders no
+prompt."""
 
 import secrets
 from typing import Any
@@ -123,7 +124,8 @@ def _logit_bias(bias: dict[str, float], vocab_size: int) -> dict[int, float]:
 
 
 def _offered_tools(request: ChatRequest, facts: ModelFacts) -> tuple[list[dict[str, Any]], bool | str]:
-    """The functions that the model may call, and whether it must: False, True (any of them), or one's name."""
+    """The functions that the model may call, and whether it must: False, True (any of them), or one's
+    name."""
     functions = [_function(tool) for tool in request.tools or ()]
     names = [function["name"] for function in functions]
     if len(set(names)) != len(names):

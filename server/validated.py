@@ -1,7 +1,8 @@
-"""What a request means, once everything about it has been checked that can be without its media and its prompt.
+"""What a request means, once everything about it has been checked that can be without its media and its
+prompt.
 
-Different types from the wire's: defaults are resolved, alternatives gone, and nothing here can be refused any more for its form.
-"""
+Different types from the wire's: defaults are resolved, alternatives gone, and nothing here can be refused
+any more for its form."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -24,7 +25,8 @@ class ModelFacts(NamedTuple):
 
 @dataclass(frozen=True)
 class MediaRef:
-    """One picture or sound, not yet read. `source` is a URL or base64; `param` is its place in the request."""
+    """One picture or sound, not yet read. `source` is a URL or base64; `param` is its place in the
+    request."""
 
     kind: str
     source: str
@@ -47,7 +49,8 @@ class AnswerOptions:
 
 @dataclass(frozen=True)
 class Conversation:
-    """What the chat template is given. Content lists hold text parts and, for each of `media` in order, a media part."""
+    """What the chat template is given. Content lists hold text parts and, for each of `media` in order, a
+    media part."""
 
     messages: list[dict[str, Any]]
     media: tuple[MediaRef, ...]

@@ -1,4 +1,5 @@
-"""POST /v1/completions: raw prompts, one or several. Streams answer prompt after prompt; whole answers all at once."""
+"""POST /v1/completions: raw prompts, one or several. Streams answer prompt after prompt; whole answers all
+at once."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence

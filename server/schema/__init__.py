@@ -1,1 +1,2 @@
-"""Wire types: what arrives as JSON, one file an endpoint, and `fields`, the table of every published field."""
+"""Wire types: what arrives as JSON, one file an endpoint, and `fields`, the table of every published
+field."""

@@ -1,4 +1,5 @@
-"""Wire types of POST /v1/chat/completions. Types and ranges only; what they mean together is `server.validate`'s."""
+"""Wire types of POST /v1/chat/completions. Types and ranges only; what they mean together is
+`server.validate`'s."""
 
 from typing import Annotated, Any, Literal
 

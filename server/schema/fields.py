@@ -1,8 +1,8 @@
 """Every published request field and what this server does with it: honoured, harmless, or refused by name.
 
-The table is the source of the wire types' refusals and of docs/api.md; a test walks the official client's types and
-fails if one of their fields has no row here. Knows names and reasons, not types: those are in the wire models.
-"""
+The table is the source of the wire types' refusals and of docs/api.md; a test walks the official client's
+types and fails if one of their fields has no row here. Knows names and reasons, not types: those are in the
+wire models."""
 
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
@@ -11,7 +11,8 @@ Status = Literal["honoured", "harmless", "refused"]
 
 
 class Field(NamedTuple):
-    """One field. `accepts`: values of a refused field that ask for nothing, and so pass (null always does)."""
+    """One field. `accepts`: values of a refused field that ask for nothing, and so pass (null always
+    does)."""
 
     name: str
     status: Status
@@ -69,7 +70,7 @@ _SAMPLING = (
     _honoured("seed", "int64; the same seed, prompt and settings give the same answer. Default: random"),
     _honoured(
         "stop",
-        "1 to 4 strings of at most 1,000 characters; the earliest match ends the answer and is not part of it",
+        "1 to 4 strings of at most 1,000 characters; the earliest match ends the answer, without it",
     ),
     _honoured("n", "1 to 128"),
     _honoured("stream"),

@@ -14,7 +14,8 @@ from server.schema.fields import Section
 
 
 class Wire(BaseModel):
-    """One JSON object. Refused fields raise, unknown ones too unless the context says `allow_unknown`; null is absent."""
+    """One JSON object. Refused fields raise, unknown ones too unless the context says `allow_unknown`; null
+    is absent."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
     section: ClassVar[Section]
@@ -35,22 +36,25 @@ class Wire(BaseModel):
         known = {name: data[name] for name in data if name in wire_names}
         if _is_of_another_type(cls, data):
             return known
+        context = info.context or {}
         unknown = data.keys() - known.keys() - cls.section.names("refused")
-        if unknown and not (info.context or {}).get("allow_unknown"):
+        if unknown and not context.get("allow_unknown"):
             raise PydanticCustomError("unknown_parameter", "Unknown parameter.", {"field": min(unknown)})
         if unknown:
-            info.context["ignored"].extend(sorted(unknown))
+            context["ignored"].extend(sorted(unknown))
         return {name: value for name, value in known.items() if value is not None}
 
 
 def _is_of_another_type(model: type[BaseModel], data: dict[str, Any]) -> bool:
-    """True if `type` says that this is something else: then that is the fault, not the fields that it brings along."""
+    """True if `type` says that this is something else: then that is the fault, not the fields that it
+    brings along."""
     published = model.model_fields.get("type")
     return published is not None and "type" in data and data["type"] not in get_args(published.annotation)
 
 
 def told_apart_by(key: str, expected: str) -> Discriminator:
-    """The member of a union is the one tagged `<value of key>`: no field is named like that, so paths stay clear."""
+    """The member of a union is the one tagged `<value of key>`: no field is named like that, so paths stay
+    clear."""
 
     def tag(value: Any) -> str | None:
         return f"<{value.get(key)}>" if isinstance(value, dict) else None
@@ -64,7 +68,8 @@ WireT = TypeVar("WireT", bound=Wire)
 
 
 def parse(model: type[WireT], data: Any, allow_unknown: bool = False) -> tuple[WireT, list[str]]:
-    """`data` as `model`, and the unknown fields that were ignored. BadRequest names the first fault's place."""
+    """`data` as `model`, and the unknown fields that were ignored. BadRequest names the first fault's
+    place."""
     if not isinstance(data, dict):
         raise BadRequest("The request body must be a JSON object.", code="invalid_json")
     ignored: list[str] = []
@@ -77,7 +82,8 @@ def parse(model: type[WireT], data: Any, allow_unknown: bool = False) -> tuple[W
 
 
 def _bad_request(error: ValidationError, data: dict[str, Any]) -> BadRequest:
-    """Of several faults (a union reports one for each branch) the deepest is the one that the client meant."""
+    """Of several faults (a union reports one for each branch) the deepest is the one that the client
+    meant."""
     faults = error.errors(include_url=False, include_input=False)
     fault = max(faults, key=lambda fault: len(_path(fault, data)))
     param = "".join(
@@ -100,17 +106,22 @@ def _readable(message: str) -> str:
 
 
 def _path(fault: ErrorDetails, data: Any) -> list[str | int]:
-    """The fault's place in `data`: pydantic's own, without the names of union branches (which are no keys)."""
+    """The fault's place in `data`: pydantic's own, without the names of union branches (which are no
+    keys)."""
     path: list[str | int] = []
-    place = data
+    place: Any = data
     steps = fault["loc"]
     for index, step in enumerate(steps):
-        if (isinstance(place, dict) and step in place) or (
-            isinstance(place, list) and isinstance(step, int) and step < len(place)
-        ):
+        if _holds(place, step):
             place = place[step]
         elif not (index == len(steps) - 1 and fault["type"] == "missing"):
             continue
         path.append(step)
     field = fault.get("ctx", {}).get("field")
     return [*path, field] if field is not None and fault["type"] in _OWN_CODES else path
+
+
+def _holds(place: Any, step: str | int) -> bool:
+    if isinstance(place, list):
+        return isinstance(step, int) and step < len(place)
+    return isinstance(place, dict) and step in place

@@ -14,17 +14,17 @@ COMPACT = {"whitespace_flexible": False, "item_separator": ", ", "key_separator"
 
 
 def forced_call(functions: Sequence[dict[str, Any]], parallel: bool) -> Grammar:
-    """At least one call of one of `functions` (OpenAI's function objects), and nothing else. Rules in Lark's notation."""
+    """At least one call of one of `functions` (OpenAI's function objects), and nothing else. Rules in
+    Lark's notation."""
     more = f' ("\\n" call){{0,{MAX_PARALLEL_CALLS - 1}}}' if parallel else ""
     names = " | ".join(f"call_{index}" for index in range(len(functions)))
     rules = [f"start: call{more}", f"call: {names}"]
     for index, function in enumerate(functions):
         head = json.dumps(f'{OPEN}\n{{"name": "{function["name"]}", "arguments": ')
         tail = json.dumps(f"}}\n{CLOSE}")
+        schema = compact(function.get("parameters") or {"type": "object"})
         rules.append(f"call_{index}: {head} arguments_{index} {tail}")
-        rules.append(
-            f"arguments_{index}: %json {json.dumps(compact(function.get('parameters') or {'type': 'object'}))}"
-        )
+        rules.append(f"arguments_{index}: %json {json.dumps(schema)}")
     return Grammar("lark", "\n".join(rules) + "\n")
 
 

@@ -24,7 +24,7 @@ _HEAD = re.compile(r'\s*\{\s*"name"\s*:\s*("(?:[^"\\]|\\.)*")\s*,\s*"(?:argument
 class ToolDelta(NamedTuple):
     """A piece of one call. id and name only in the first piece of a call."""
 
-    index: int
+    number: int
     arguments: str
     id: str | None = None
     name: str | None = None
@@ -64,7 +64,8 @@ class ToolCallParser:
                 return Parsed(content, calls)
 
     def finish(self) -> Parsed:
-        """The answer is over: what is held is text, unless it is a whole call that lacks only its closing tag."""
+        """The answer is over: what is held is text, unless it is a whole call that lacks only its closing
+        tag."""
         held, self._held = self._held, ""
         calls: list[ToolDelta] = []
         if self._state == "head":

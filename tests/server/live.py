@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import uvicorn
+
 from server.app import create_app
 from server.launch import HttpServer
 from server.protocol import BoundedHttp

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from server.admission import Admission
 from server.errors import Unavailable
 from tests.server.fakes import Bench, chat, image
@@ -72,7 +73,7 @@ def test_a_full_server_answers_503_without_reading_media() -> None:
         bench = Bench(lambda _: [10.0], max_num_seqs=1, max_queue=0)
         async with client(bench) as http:
             tasks = [asyncio.ensure_future(http.post(URL, json=chat())) for _ in range(3)]
-            while bench.engine.num_open < 3:
+            while bench.engine.num_open < 3:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
             response = await http.post(URL, json=chat([image()]))
             for task in tasks:

@@ -4,17 +4,33 @@ import asyncio
 
 import httpx
 import pytest
+
 from server.app import create_app
 from server.auth import Keys, namespace
 from tests.server.fakes import Bench, chat
 
 ROUTES = [
-    ("POST", "/v1/chat/completions"), ("POST", "/v1/completions"), ("GET", "/v1/models"), ("GET", "/v1/models/bytes"),
-    ("GET", "/metrics"), ("POST", "/tokenize"), ("POST", "/detokenize"), ("POST", "/chat/completions"),
-    ("POST", "/invocations"), ("GET", "//v1/models"), ("GET", "/V1/models"), ("GET", "/v1/models/"), ("GET", "/docs"),
-    ("GET", "/openapi.json"), ("OPTIONS", "/v1/models"), ("DELETE", "/v1/models"), ("GET", "/health/../v1/models"),
-    ("GET", "/web/../metrics"), ("GET", "/health/"), ("GET", "/%2e%2e/metrics"),
-]  # fmt: skip
+    ("POST", "/v1/chat/completions"),
+    ("POST", "/v1/completions"),
+    ("GET", "/v1/models"),
+    ("GET", "/v1/models/bytes"),
+    ("GET", "/metrics"),
+    ("POST", "/tokenize"),
+    ("POST", "/detokenize"),
+    ("POST", "/chat/completions"),
+    ("POST", "/invocations"),
+    ("GET", "//v1/models"),
+    ("GET", "/V1/models"),
+    ("GET", "/v1/models/"),
+    ("GET", "/docs"),
+    ("GET", "/openapi.json"),
+    ("OPTIONS", "/v1/models"),
+    ("DELETE", "/v1/models"),
+    ("GET", "/health/../v1/models"),
+    ("GET", "/web/../metrics"),
+    ("GET", "/health/"),
+    ("GET", "/%2e%2e/metrics"),
+]
 
 
 def ask(bench: Bench, method: str, path: str, **more: object) -> httpx.Response:
@@ -31,12 +47,20 @@ def ask(bench: Bench, method: str, path: str, **more: object) -> httpx.Response:
 @pytest.mark.parametrize(
     "headers",
     [
-        {}, {"authorization": "Bearer wrong"}, {"authorization": "bearer secret"}, {"authorization": "Bearer  secret"},
-        {"authorization": "Bearer secret "}, {"authorization": "secret"}, {"authorization": "Basic secret"}, {"authorization": "Bearer "},
-        {"x-api-key": "secret"}, {"authorization": "Bearer SECRET"}, {"authorization": "Bearer"},
+        {},
+        {"authorization": "Bearer wrong"},
+        {"authorization": "bearer secret"},
+        {"authorization": "Bearer  secret"},
+        {"authorization": "Bearer secret "},
+        {"authorization": "secret"},
+        {"authorization": "Basic secret"},
+        {"authorization": "Bearer "},
+        {"x-api-key": "secret"},
+        {"authorization": "Bearer SECRET"},
+        {"authorization": "Bearer"},
     ],
     ids=str,
-)  # fmt: skip
+)
 @pytest.mark.parametrize(("method", "path"), ROUTES)
 def test_every_route_wants_a_key(method: str, path: str, headers: dict[str, str]) -> None:
     bench = Bench(api_key=("alice:secret", "other"))
@@ -79,9 +103,17 @@ def test_a_hostile_request_id_is_replaced(given: str) -> None:
     async def run() -> str:
         sent: list[dict] = []
         scope = {
-            "type": "http", "method": "GET", "path": "/health", "raw_path": b"/health", "query_string": b"", "root_path": "",
-            "headers": [(b"x-request-id", given.encode())], "http_version": "1.1", "scheme": "http", "server": ("s", 1),
-        }  # fmt: skip
+            "type": "http",
+            "method": "GET",
+            "path": "/health",
+            "raw_path": b"/health",
+            "query_string": b"",
+            "root_path": "",
+            "headers": [(b"x-request-id", given.encode())],
+            "http_version": "1.1",
+            "scheme": "http",
+            "server": ("s", 1),
+        }
 
         async def receive() -> dict:
             return {"type": "http.request", "body": b"", "more_body": False}

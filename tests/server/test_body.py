@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+
 from server.body import MAX_DEPTH, parse_json
 from server.errors import BadRequest
 from tests.server.fakes import Bench, chat
@@ -14,14 +15,30 @@ GOOD = '{"model": "bytes", "messages": [{"role": "user", "content": "hi"}]'
 @pytest.mark.parametrize(
     "body",
     [
-        '"text"', "[1]", "42", "null", "", "{", GOOD, GOOD + ', "temperature": NaN}', GOOD + ', "temperature": Infinity}',
-        GOOD + ', "temperature": 1e999}', GOOD + ', "temperature": -1e999}', GOOD + ', "n": 1, "n": 1}',
-        "[" * 100_000, '{"a":' * 100_000, GOOD + ', "user": "\\ud83d"}', GOOD + ', "\\ud83d": 1}',
-        GOOD.encode() + b', "user": "\xff\xfe"}', "\ufeff" + GOOD + "}", GOOD + ', "n": ' + "9" * 5000 + "}",
-        GOOD + "} x", (GOOD + "}").encode("utf-16"),
+        '"text"',
+        "[1]",
+        "42",
+        "null",
+        "",
+        "{",
+        GOOD,
+        GOOD + ', "temperature": NaN}',
+        GOOD + ', "temperature": Infinity}',
+        GOOD + ', "temperature": 1e999}',
+        GOOD + ', "temperature": -1e999}',
+        GOOD + ', "n": 1, "n": 1}',
+        "[" * 100_000,
+        '{"a":' * 100_000,
+        GOOD + ', "user": "\\ud83d"}',
+        GOOD + ', "\\ud83d": 1}',
+        GOOD.encode() + b', "user": "\xff\xfe"}',
+        "\ufeff" + GOOD + "}",
+        GOOD + ', "n": ' + "9" * 5000 + "}",
+        GOOD + "} x",
+        (GOOD + "}").encode("utf-16"),
     ],
     ids=lambda body: repr(body[:40]),
-)  # fmt: skip
+)
 def test_what_is_not_plain_json_is_400(body: str | bytes) -> None:
     response = post(Bench(), body)
     assert response.status_code == 400, response.text
@@ -30,7 +47,7 @@ def test_what_is_not_plain_json_is_400(body: str | bytes) -> None:
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_nul_and_surrogate_pairs_are_text(stream: bool) -> None:
-    body = '{"model": "bytes", "messages": [{"role": "user", "content": "\\u0000 \\ud83d\\ude00"}], "stream": %s}'
+    body = GOOD.replace("hi", "\\u0000 \\ud83d\\ude00") + ', "stream": %s}'
     assert post(Bench(), body % str(stream).lower()).status_code == 200
 
 

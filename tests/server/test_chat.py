@@ -1,11 +1,11 @@
 """POST /v1/chat/completions, with a scripted engine: what is asked, what comes back, and what is refused."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import pytest
+
 from engine.client import RequestError
 from engine.messages import TokenLogprobs, TokensGenerated
 from server.app import create_app
@@ -180,9 +180,20 @@ def test_the_engine_gets_what_was_asked() -> None:
     bench = Bench()
     body = chat(
         [{"type": "text", "text": "ab"}, image(), image("data:x"), image()],
-        temperature=0, top_p=0.5, top_k=7, min_p=0.1, seed=-1, n=3, max_completion_tokens=5, logit_bias={"65": -100},
-        frequency_penalty=1, presence_penalty=-1, repetition_penalty=1.5, stop_token_ids=[10], min_tokens=2,
-    )  # fmt: skip
+        temperature=0,
+        top_p=0.5,
+        top_k=7,
+        min_p=0.1,
+        seed=-1,
+        n=3,
+        max_completion_tokens=5,
+        logit_bias={"65": -100},
+        frequency_penalty=1,
+        presence_penalty=-1,
+        repetition_penalty=1.5,
+        stop_token_ids=[10],
+        min_tokens=2,
+    )
     post(bench, body)
     (request,) = bench.engine.requests
     sampling = request.sampling
@@ -235,38 +246,98 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"messages": [{"role": "tool", "content": "x"}]}, "messages[0].tool_call_id"),
     ({"messages": [{"role": "tool", "content": "x", "tool_call_id": "y"}]}, "messages[0].tool_call_id"),
     ({"messages": [{"role": "system", "content": [image()]}]}, "messages[0].content[0].type"),
-    ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": "x"}]}]}, "messages[0].content[0].image_url"),
-    ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]}, "messages[0].content[0].image_url.url"),
-    ({"messages": [{"role": "user", "content": [{"type": "file", "file": {"file_id": "x"}}]}]}, "messages[0].content[0]"),
+    (
+        {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": "x"}]}]},
+        "messages[0].content[0].image_url",
+    ),
+    (
+        {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]},
+        "messages[0].content[0].image_url.url",
+    ),
+    (
+        {"messages": [{"role": "user", "content": [{"type": "file", "file": {"file_id": "x"}}]}]},
+        "messages[0].content[0]",
+    ),
     ({"messages": [{"role": "user", "content": [image() | {"uuid": "x"}]}]}, "messages[0].content[0].uuid"),
-    ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x", "detail": "bogus"}}]}]}, "messages[0].content[0].image_url.detail"),
-    ({"messages": [{"role": "user", "content": [{"type": "input_audio", "input_audio": {"data": "x", "format": "ogg"}}]}]}, "messages[0].content[0].input_audio.format"),
-    ({"messages": [{"role": "user", "content": [{"type": "audio_url", "audio_url": {"url": "data:"}}]}]}, "messages[0].content[0].audio_url"),
-    ({"n": 0}, "n"), ({"n": -1}, "n"), ({"n": 129}, "n"), ({"n": 10**12}, "n"), ({"n": "1"}, "n"), ({"n": True}, "n"),
-    ({"logprobs": True, "top_logprobs": 21}, "top_logprobs"), ({"top_logprobs": 2}, "top_logprobs"),
-    ({"temperature": 2.1}, "temperature"), ({"temperature": -0.1}, "temperature"), ({"top_p": 0}, "top_p"),
-    ({"max_completion_tokens": 0}, "max_completion_tokens"), ({"max_tokens": -1}, "max_tokens"),
+    (
+        {
+            "messages": [
+                {
+                    "role": "user",
+                    "content": [{"type": "image_url", "image_url": {"url": "x", "detail": "bogus"}}],
+                }
+            ]
+        },
+        "messages[0].content[0].image_url.detail",
+    ),
+    (
+        {
+            "messages": [
+                {
+                    "role": "user",
+                    "content": [{"type": "input_audio", "input_audio": {"data": "x", "format": "ogg"}}],
+                }
+            ]
+        },
+        "messages[0].content[0].input_audio.format",
+    ),
+    (
+        {"messages": [{"role": "user", "content": [{"type": "audio_url", "audio_url": {"url": "data:"}}]}]},
+        "messages[0].content[0].audio_url",
+    ),
+    ({"n": 0}, "n"),
+    ({"n": -1}, "n"),
+    ({"n": 129}, "n"),
+    ({"n": 10**12}, "n"),
+    ({"n": "1"}, "n"),
+    ({"n": True}, "n"),
+    ({"logprobs": True, "top_logprobs": 21}, "top_logprobs"),
+    ({"top_logprobs": 2}, "top_logprobs"),
+    ({"temperature": 2.1}, "temperature"),
+    ({"temperature": -0.1}, "temperature"),
+    ({"top_p": 0}, "top_p"),
+    ({"max_completion_tokens": 0}, "max_completion_tokens"),
+    ({"max_tokens": -1}, "max_tokens"),
     ({"max_tokens": 1, "max_completion_tokens": 2}, "max_tokens"),
-    ({"stop": ["a"] * 5}, "stop"), ({"stop": ""}, "stop"), ({"stop": ["a", ""]}, "stop[1]"), ({"stop": "x" * 10**6}, "stop"),
-    ({"logit_bias": {str(VOCAB_SIZE): 1}}, "logit_bias"), ({"logit_bias": {str(2**31): 1}}, "logit_bias"),
-    ({"logit_bias": {"-1": 1}}, "logit_bias"), ({"logit_bias": {"abc": 1}}, "logit_bias"),
+    ({"stop": ["a"] * 5}, "stop"),
+    ({"stop": ""}, "stop"),
+    ({"stop": ["a", ""]}, "stop[1]"),
+    ({"stop": "x" * 10**6}, "stop"),
+    ({"logit_bias": {str(VOCAB_SIZE): 1}}, "logit_bias"),
+    ({"logit_bias": {str(2**31): 1}}, "logit_bias"),
+    ({"logit_bias": {"-1": 1}}, "logit_bias"),
+    ({"logit_bias": {"abc": 1}}, "logit_bias"),
     ({"logit_bias": {"1": 101}}, "logit_bias.1"),
-    ({"stop_token_ids": [VOCAB_SIZE]}, "stop_token_ids"), ({"stop_token_ids": [-1]}, "stop_token_ids"),
-    ({"stop_token_ids": ["abc"]}, "stop_token_ids[0]"), ({"seed": 2**63}, "seed"), ({"seed": 1.5}, "seed"),
-    ({"stream_options": {"include_usage": True}, "stream": False}, "stream_options"), ({"min_tokens": 9, "max_tokens": 8}, "min_tokens"),
-    ({"store": True}, "store"), ({"modalities": ["text", "audio"]}, "modalities"), ({"web_search_options": {}}, "web_search_options"),
-    ({"audio": {"voice": "x", "format": "wav"}}, "audio"), ({"service_tier": "flex"}, "service_tier"),
-    ({"functions": [{"name": "f"}]}, "functions"), ({"function_call": "auto"}, "function_call"), ({"reasoning_effort": "high"}, "reasoning_effort"),
+    ({"stop_token_ids": [VOCAB_SIZE]}, "stop_token_ids"),
+    ({"stop_token_ids": [-1]}, "stop_token_ids"),
+    ({"stop_token_ids": ["abc"]}, "stop_token_ids[0]"),
+    ({"seed": 2**63}, "seed"),
+    ({"seed": 1.5}, "seed"),
+    ({"stream_options": {"include_usage": True}, "stream": False}, "stream_options"),
+    ({"min_tokens": 9, "max_tokens": 8}, "min_tokens"),
+    ({"store": True}, "store"),
+    ({"modalities": ["text", "audio"]}, "modalities"),
+    ({"web_search_options": {}}, "web_search_options"),
+    ({"audio": {"voice": "x", "format": "wav"}}, "audio"),
+    ({"service_tier": "flex"}, "service_tier"),
+    ({"functions": [{"name": "f"}]}, "functions"),
+    ({"function_call": "auto"}, "function_call"),
+    ({"reasoning_effort": "high"}, "reasoning_effort"),
     ({"tools": [{"type": "custom", "custom": {"name": "x"}}]}, "tools[0].type"),
-    ({"tools": [FUNCTION, FUNCTION]}, "tools"), ({"tool_choice": "required"}, "tool_choice"),
+    ({"tools": [FUNCTION, FUNCTION]}, "tools"),
+    ({"tool_choice": "required"}, "tool_choice"),
     ({"tools": [FUNCTION], "tool_choice": {"type": "function", "function": {"name": "g"}}}, "tool_choice"),
     ({"tools": [{"type": "function", "function": {"name": "a b"}}]}, "tools[0].function.name"),
     ({"response_format": {"type": "json_schema"}}, "response_format.json_schema"),
-    ({"metadata": {"k" * 65: "v"}}, "metadata"), ({"safety_identifier": "x" * 65}, "safety_identifier"),
-    ({"cache_salt": "a b"}, "cache_salt"), ({"cache_salt": ""}, "cache_salt"), ({"nonsense": 1}, "nonsense"),
-    ({"chat_template": "{{ 1 }}"}, "chat_template"), ({"chat_template_kwargs": {"messages": []}}, "chat_template_kwargs"),
+    ({"metadata": {"k" * 65: "v"}}, "metadata"),
+    ({"safety_identifier": "x" * 65}, "safety_identifier"),
+    ({"cache_salt": "a b"}, "cache_salt"),
+    ({"cache_salt": ""}, "cache_salt"),
+    ({"nonsense": 1}, "nonsense"),
+    ({"chat_template": "{{ 1 }}"}, "chat_template"),
+    ({"chat_template_kwargs": {"messages": []}}, "chat_template_kwargs"),
     ({"chat_template_kwargs": {"refuse": True}}, "messages"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -281,14 +352,29 @@ def test_refusals_name_the_field(fields: dict[str, Any], param: str, stream: boo
 @pytest.mark.parametrize(
     "fields",
     [
-        {"store": False}, {"modalities": ["text"]}, {"service_tier": "auto"}, {"user": "u"}, {"metadata": {"a": "b"}},
-        {"prompt_cache_key": "k"}, {"safety_identifier": "s"}, {"prediction": {"type": "content", "content": "x"}},
-        {"verbosity": "medium"}, {"functions": []}, {"function_call": "none"}, {"seed": -1}, {"seed": 2**63 - 1},
-        {"tools": []}, {"tool_choice": "none"}, {"tools": [FUNCTION], "tool_choice": "none"}, {"top_k": -1},
-        {"response_format": {"type": "text"}}, {"prompt_cache_retention": "24h"}, {"parallel_tool_calls": False},
+        {"store": False},
+        {"modalities": ["text"]},
+        {"service_tier": "auto"},
+        {"user": "u"},
+        {"metadata": {"a": "b"}},
+        {"prompt_cache_key": "k"},
+        {"safety_identifier": "s"},
+        {"prediction": {"type": "content", "content": "x"}},
+        {"verbosity": "medium"},
+        {"functions": []},
+        {"function_call": "none"},
+        {"seed": -1},
+        {"seed": 2**63 - 1},
+        {"tools": []},
+        {"tool_choice": "none"},
+        {"tools": [FUNCTION], "tool_choice": "none"},
+        {"top_k": -1},
+        {"response_format": {"type": "text"}},
+        {"prompt_cache_retention": "24h"},
+        {"parallel_tool_calls": False},
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_what_asks_for_nothing_is_accepted(fields: dict[str, Any]) -> None:
     assert post(Bench(), chat(**fields)).status_code == 200
 
@@ -345,10 +431,10 @@ def test_an_answer_that_stops_without_a_reason_is_no_answer() -> None:
 
 
 @pytest.fixture
-def loading() -> Iterator[Bench]:
+def loading() -> Bench:
     bench = Bench()
     bench.state.runtime = None
-    yield bench
+    return bench
 
 
 def test_not_serving_is_503_with_retry_after(loading: Bench) -> None:

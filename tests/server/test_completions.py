@@ -6,6 +6,7 @@ from typing import Any
 import httpx
 import openai
 import pytest
+
 from tests.server.fakes import VOCAB_SIZE, Bench, chat, say
 from tests.server.live import serving
 from tests.server.test_chat import client
@@ -66,13 +67,23 @@ def test_logprobs_have_offsets() -> None:
 @pytest.mark.parametrize(
     ("fields", "param"),
     [
-        ({"prompt": []}, "prompt"), ({"prompt": ""}, "prompt"), ({"prompt": [[]]}, "prompt[0]"), ({"prompt": [VOCAB_SIZE]}, "prompt"),
-        ({"prompt": [1, "a"]}, "prompt[1]"), ({"prompt": "x" * 500}, "prompt"), ({"prompt": 5}, "prompt"), ({"prompt": ["a"] * 129}, "prompt"),
-        ({"prompt": ["a", "b"], "n": 128}, "n"), ({"best_of": 2}, "best_of"), ({"echo": True}, "echo"), ({"suffix": "x"}, "suffix"),
-        ({"logprobs": 6}, "logprobs"), ({"max_tokens": 0}, "max_tokens"),
+        ({"prompt": []}, "prompt"),
+        ({"prompt": ""}, "prompt"),
+        ({"prompt": [[]]}, "prompt[0]"),
+        ({"prompt": [VOCAB_SIZE]}, "prompt"),
+        ({"prompt": [1, "a"]}, "prompt[1]"),
+        ({"prompt": "x" * 500}, "prompt"),
+        ({"prompt": 5}, "prompt"),
+        ({"prompt": ["a"] * 129}, "prompt"),
+        ({"prompt": ["a", "b"], "n": 128}, "n"),
+        ({"best_of": 2}, "best_of"),
+        ({"echo": True}, "echo"),
+        ({"suffix": "x"}, "suffix"),
+        ({"logprobs": 6}, "logprobs"),
+        ({"max_tokens": 0}, "max_tokens"),
     ],
     ids=lambda value: str(value)[:30],
-)  # fmt: skip
+)
 def test_refusals(fields: dict[str, Any], param: str) -> None:
     bench = Bench()
     response = ask(bench, "/v1/completions", completion() | fields)

@@ -1,8 +1,11 @@
 """What a model thinks is kept apart from what it answers, in whatever pieces it comes."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from server.reasoning import ReasoningSplitter, ThinkTokens
 
 
@@ -23,7 +26,7 @@ from server.reasoning import ReasoningSplitter, ThinkTokens
 def test_split(text: str, inside: bool, reasoning: str, content: str, cuts: set[int]) -> None:
     splitter = ReasoningSplitter(inside)
     edges = sorted({0, len(text)} | {cut for cut in cuts if cut < len(text)})
-    parts = [splitter.push(text[a:b]) for a, b in zip(edges, edges[1:], strict=False)] + [splitter.finish()]
+    parts = [splitter.push(text[a:b]) for a, b in pairwise(edges)] + [splitter.finish()]
     assert "".join(part.reasoning for part in parts) == reasoning
     assert "".join(part.content for part in parts) == content
 

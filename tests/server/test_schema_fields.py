@@ -1,4 +1,5 @@
-"""Every field that the official client can send has a row in the table, and the wire types agree with the table."""
+"""Every field that the official client can send has a row in the table, and the wire types agree with the
+table."""
 
 import typing
 

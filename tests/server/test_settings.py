@@ -1,10 +1,12 @@
-"""Settings: one model behind flags, environment and file; the pages made from the code are the ones in docs/."""
+"""Settings: one model behind flags, environment and file; the pages made from the code are the ones in
+docs/."""
 
 import argparse
 import socket
 from pathlib import Path
 
 import pytest
+
 from server import flags, reference
 from server.cli import main
 from server.flags import SettingsError
@@ -58,10 +60,13 @@ def test_every_setting_is_a_flag() -> None:
 @pytest.mark.parametrize(
     ("argv", "named"),
     [
-        (["--port", "99999"], "--port"), (["--kv-cache-memory", "lots"], "--kv-cache-memory"), (["--dtype", "int3"], "--dtype"),
-        (["--max-queue", "-1"], "--max-queue"), (["--config", "/nonexistent.toml"], "--config"),
+        (["--port", "99999"], "--port"),
+        (["--kv-cache-memory", "lots"], "--kv-cache-memory"),
+        (["--dtype", "int3"], "--dtype"),
+        (["--max-queue", "-1"], "--max-queue"),
+        (["--config", "/nonexistent.toml"], "--config"),
     ],
-)  # fmt: skip
+)
 def test_a_wrong_setting_is_one_line_and_exit_code_2(
     argv: list[str], named: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,6 +2,7 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
+
 from server.stop_strings import StopStrings
 
 letters = st.text("ab", max_size=12)

@@ -1,4 +1,5 @@
-"""What only a real connection shows: cut streams, heartbeats, clients that leave or don't read, heads without end."""
+"""What only a real connection shows: cut streams, heartbeats, clients that leave or don't read, heads
+without end."""
 
 import json
 import socket
@@ -9,6 +10,7 @@ from typing import Any
 
 import openai
 import pytest
+
 from engine.client import RequestError
 from server import protocol, stream
 from tests.server.fakes import Bench, chat, say

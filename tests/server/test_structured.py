@@ -7,6 +7,7 @@ from typing import Any
 import openai
 import pydantic
 import pytest
+
 from tests.server.fakes import Bench, chat, say
 from tests.server.live import serving
 from tests.server.test_chat import post, refused
@@ -25,12 +26,19 @@ RECURSIVE = {
 @pytest.mark.parametrize(
     "schema",
     [
-        {"type": "nonsense"}, {"$ref": "#/nope"}, {"$ref": "http://example.com/x"}, {"enum": []}, {"required": "a"},
-        {"type": "string", "pattern": "("}, {"type": "string", "format": "nonsense"}, {"not": {}},
-        {"enum": list(range(100_000))}, {"type": "object", "patternProperties": {"a(": {}}},
+        {"type": "nonsense"},
+        {"$ref": "#/nope"},
+        {"$ref": "http://example.com/x"},
+        {"enum": []},
+        {"required": "a"},
+        {"type": "string", "pattern": "("},
+        {"type": "string", "format": "nonsense"},
+        {"not": {}},
+        {"enum": list(range(100_000))},
+        {"type": "object", "patternProperties": {"a(": {}}},
     ],
     ids=lambda schema: str(schema)[:40],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("stream", [False, True])
 def test_schemas_that_cannot_be_enforced(schema: Any, stream: bool) -> None:
     started = time.monotonic()

@@ -1,6 +1,7 @@
 """Tool calls: read from text in any pieces, streamed as clients join them, and forced by a grammar."""
 
 import json
+from itertools import pairwise
 from typing import Any
 
 import openai
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from llguidance import LLMatcher
+
 from server.structured import check
 from server.tools.grammar import forced_call
 from server.tools.parser import ToolCallParser
@@ -15,7 +17,13 @@ from tests.server.fakes import Bench, chat
 from tests.server.live import serving
 from tests.server.test_chat import chunks, post, refused
 
-WEATHER = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}}  # fmt: skip
+WEATHER = {
+    "type": "function",
+    "function": {
+        "name": "weather",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+    },
+}
 TIME = {"type": "function", "function": {"name": "time", "description": "now"}}
 
 
@@ -27,8 +35,15 @@ def call(name: str, arguments: Any) -> str:
 CASES = [
     ("plain text", "plain text", []),
     (call("f", {"a": 1}), "", [("f", {"a": 1})]),
-    ("I look. " + call("f", {"a": "}{\\\"</tool_call>"}) + "\n" + call("g", {}) + call("h", {"ü": [1, "日本"]}), "I look.",
-     [("f", {"a": "}{\\\"</tool_call>"}), ("g", {}), ("h", {"ü": [1, "日本"]})]),
+    (
+        "I look. "
+        + call("f", {"a": '}{\\"</tool_call>'})
+        + "\n"
+        + call("g", {})
+        + call("h", {"ü": [1, "日本"]}),
+        "I look.",
+        [("f", {"a": '}{\\"</tool_call>'}), ("g", {}), ("h", {"ü": [1, "日本"]})],
+    ),
     ('<tool_call>{"arguments": {"x": 1}, "name": "f"}</tool_call>', "", [("f", {"x": 1})]),
     ('<tool_call>{"name": "f"}</tool_call>', "", [("f", {})]),
     ('<tool_call>{"name": "f", "arguments": "{\\"x\\": 1}"}</tool_call>', "", [("f", {"x": 1})]),
@@ -36,7 +51,7 @@ CASES = [
     ('<tool_call>{"name": "f", "arguments": {}}', "", [("f", {})]),
     ("<tool_call>nonsense</tool_call> after", "<tool_call>nonsense</tool_call> after", []),
     ("a < b <tool", "a < b <tool", []),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("text", "content", "calls"), CASES)
@@ -46,15 +61,15 @@ def test_calls_are_read_alike_in_any_pieces(
 ) -> None:
     parser = ToolCallParser()
     edges = sorted({0, len(text)} | {cut for cut in cuts if cut < len(text)})
-    parsed = [parser.push(text[a:b]) for a, b in zip(edges, edges[1:], strict=False)]
+    parsed = [parser.push(text[a:b]) for a, b in pairwise(edges)]
     parsed.append(parser.finish())
     assert "".join(piece.content for piece in parsed) == content
     deltas = [delta for piece in parsed for delta in piece.calls]
     names = [delta.name for delta in deltas if delta.id is not None]
     assert names == [name for name, _ in calls]
-    assert [d.index for d in deltas] == sorted(d.index for d in deltas)
+    assert [d.number for d in deltas] == sorted(d.number for d in deltas)
     for index, (_, arguments) in enumerate(calls):
-        assert json.loads("".join(d.arguments for d in deltas if d.index == index)) == arguments
+        assert json.loads("".join(d.arguments for d in deltas if d.number == index)) == arguments
 
 
 def test_calls_are_streamed_as_the_official_client_joins_them() -> None:
@@ -75,8 +90,10 @@ def test_calls_are_streamed_as_the_official_client_joins_them() -> None:
     assert choice.finish_reason == "tool_calls"
     calls = choice.message.tool_calls or []
     assert [(c.function.name, json.loads(c.function.arguments)) for c in calls] == [
-        ("weather", {"city": "Zürich"}), ("time", {}), ("weather", {"city": "東京"})
-    ]  # fmt: skip
+        ("weather", {"city": "Zürich"}),
+        ("time", {}),
+        ("weather", {"city": "東京"}),
+    ]
     assert all(c.id.startswith("call_") for c in calls)
 
 
@@ -107,7 +124,10 @@ def test_none_neither_offers_nor_reads_tools() -> None:
     assert bench.prompts.seen[0]["tools"] is None
 
 
-ALLOWED = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [{"type": "function", "function": {"name": "time"}}]}}  # fmt: skip
+ALLOWED = {
+    "type": "allowed_tools",
+    "allowed_tools": {"mode": "required", "tools": [{"type": "function", "function": {"name": "time"}}]},
+}
 
 
 @pytest.mark.parametrize(
@@ -146,7 +166,13 @@ def test_a_template_without_tools_refuses_them() -> None:
 
 def test_the_conversation_reaches_the_template() -> None:
     bench = Bench()
-    turn = {"role": "assistant", "content": None, "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "time", "arguments": '{"a": 1}'}}]}  # fmt: skip
+    turn = {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [
+            {"id": "c1", "type": "function", "function": {"name": "time", "arguments": '{"a": 1}'}}
+        ],
+    }
     messages = [
         {"role": "developer", "content": "d"},
         turn,
