@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 
 from models.checkpoint import CheckpointError
-from models.interface import AttentionSpec, FusedDecoder, PagedAttention
+from models.interface import AttentionSpec, FusedDecoder, PackedMatrix, PagedAttention
 from models.rotary import Rotary, apply_rotary
 from models.weights import Weights
 
@@ -90,20 +90,24 @@ class DecoderConfig:
         )
 
 
+Matrix = torch.Tensor | PackedMatrix
+"""[out, in], until the engine packs it."""
+
+
 class LayerWeights(NamedTuple):
     """One layer, matrices [out, in]; query, key and value rows fused in this order, gate and up too."""
 
     input_norm: torch.Tensor
-    qkv: torch.Tensor
+    qkv: Matrix
     qkv_bias: torch.Tensor | None
     q_norm: torch.Tensor | None
     k_norm: torch.Tensor | None
-    o: torch.Tensor
+    o: Matrix
     o_bias: torch.Tensor | None
     post_norm: torch.Tensor
-    gate_up: torch.Tensor
+    gate_up: Matrix
     gate_up_bias: torch.Tensor | None
-    down: torch.Tensor
+    down: Matrix
     down_bias: torch.Tensor | None
 
 
@@ -125,7 +129,7 @@ class Decoder:
         self.embedding = inner.take("embed_tokens.weight", shape=table)
         self.layers = [_take_layer(config, inner.prefixed(f"layers.{i}.")) for i in range(config.num_layers)]
         self.final_norm = inner.take("norm.weight", shape=(config.hidden_size,))
-        self.head = (
+        self.head: Matrix = (
             self.embedding
             if config.tie
             else weights.prefixed(*map(_beside, prefixes)).take("lm_head.weight", shape=table)
@@ -153,7 +157,7 @@ class Decoder:
         """[n, hidden_size] -> float32 [n, vocab_size]."""
         if self.fused is not None:
             return self.fused.logits(hidden)
-        return F.linear(hidden, self.head).float()
+        return _linear(hidden, self.head).float()
 
     def _attention(
         self,
@@ -166,17 +170,21 @@ class Decoder:
     ) -> torch.Tensor:
         config = self.config
         x = rms_norm(hidden, layer.input_norm, config.eps)
-        qkv = F.linear(x, layer.qkv, layer.qkv_bias).unflatten(-1, (-1, config.head_dim))
+        qkv = _linear(x, layer.qkv, layer.qkv_bias).unflatten(-1, (-1, config.head_dim))
         q, k, v = qkv.split((config.num_heads, config.num_kv_heads, config.num_kv_heads), dim=1)
         if layer.q_norm is not None and layer.k_norm is not None:
             q, k = rms_norm(q, layer.q_norm, config.eps), rms_norm(k, layer.k_norm, config.eps)
         out = attention.attend(index, apply_rotary(q, cos, sin), apply_rotary(k, cos, sin), v)
-        return F.linear(out.flatten(1), layer.o, layer.o_bias)
+        return _linear(out.flatten(1), layer.o, layer.o_bias)
 
     def _mlp(self, layer: LayerWeights, hidden: torch.Tensor) -> torch.Tensor:
         x = rms_norm(hidden, layer.post_norm, self.config.eps)
-        gate, up = F.linear(x, layer.gate_up, layer.gate_up_bias).chunk(2, dim=-1)
-        return F.linear(self._activation(gate) * up, layer.down, layer.down_bias)
+        gate, up = _linear(x, layer.gate_up, layer.gate_up_bias).chunk(2, dim=-1)
+        return _linear(self._activation(gate) * up, layer.down, layer.down_bias)
+
+
+def _linear(x: torch.Tensor, weight: Matrix, bias: torch.Tensor | None = None) -> torch.Tensor:
+    return F.linear(x, weight, bias) if isinstance(weight, torch.Tensor) else weight(x, bias)
 
 
 def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:

@@ -48,6 +48,14 @@ class FusedDecoder(Protocol):
         ...
 
 
+class PackedMatrix(Protocol):
+    """A weight [out, in] that the engine keeps in an order of its own, in place of the tensor."""
+
+    def __call__(self, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+        """x [rows, in] -> x times the weight, plus bias: [rows, out], dtype of x."""
+        ...
+
+
 class MediaRows(NamedTuple):
     """Rows [start, end) are placeholders; `encoding` [end - start, encoding_width] replaces them."""
 

@@ -25,8 +25,8 @@ def choose_backend(
 ) -> AttentionBackend:
     """The back end called `wish`; for "auto" native on a CPU that can have it, else sdpa (the log says why).
 
-    keys, values: for each layer [num_blocks, 16, kv_heads, head_dim]. ValueError for an unknown name, or where
-    the one that was named can't serve this model on this machine.
+    keys, values: for each layer [num_blocks, 16, kv_heads, head_dim]. ValueError for an unknown name, or
+    where the one that was named can't serve this model on this machine.
     """
     if wish not in NAMES:
         raise ValueError(f"attention_backend must be one of {', '.join(NAMES)}, not {wish!r}")

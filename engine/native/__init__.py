@@ -1,1 +1,1 @@
-"""A decoder's layers for few rows in C, built on first use by the system's compiler, called without the GIL."""
+"""A decoder's layers in C, built on first use by the system's compiler and called without the GIL."""

@@ -1,4 +1,8 @@
-"""`FusedDecoder` on the C library: packs the weights once, then runs all layers in one call a step."""
+"""`FusedDecoder` on the C library: the weights packed once, all layers of a step in one call.
+
+Long steps too: its products are as fast as oneDNN's, and a row's result is the same bits whatever is computed
+beside it, so how a prompt was cut into chunks and who shared its steps does not show, in bfloat16 either.
+"""
 
 import ctypes
 import logging
@@ -6,14 +10,11 @@ import logging
 import torch
 
 from engine.attention.native import NativeAttention, NativeBackend
-from engine.native.library import CDecoder, CLayer, CMatrix, CSight, CStep
-from engine.native.packing import LANES, PackedMatrix
-from models.decoder import Decoder, LayerWeights
+from engine.native.library import CDecoder, CLayer, CSight, CStep
+from engine.native.packing import LANES, NativeMatrix
+from models.decoder import Decoder, LayerWeights, Matrix
 
 logger = logging.getLogger(__name__)
-
-MAX_ROWS = 32
-"""Above this, oneDNN's products for many rows are faster than reading each weight once for few."""
 
 
 class NotFusable(Exception):
@@ -21,7 +22,7 @@ class NotFusable(Exception):
 
 
 class NativeDecoder:
-    """One decoder on one back end's pages. Holds packed copies of the weights; the originals serve long steps."""
+    """One decoder on one back end's pages. Puts packed matrices in the place of the decoder's own."""
 
     def __init__(self, decoder: Decoder, backend: NativeBackend) -> None:
         _check(decoder)
@@ -29,6 +30,9 @@ class NativeDecoder:
         self._backend = backend
         self._kept: list[object] = []  # what C points to
         self._windows = tuple(dict.fromkeys(config.windows))
+        for index, layer in enumerate(decoder.layers):  # one by one: each frees what it replaces
+            decoder.layers[index] = self._packed(layer)
+        decoder.head = self._head = self._matrix(decoder.head)
         layers = (CLayer * config.num_layers)(
             *(self._layer(index, weights) for index, weights in enumerate(decoder.layers))
         )
@@ -41,14 +45,9 @@ class NativeDecoder:
             layers,
             self._floats(decoder.final_norm),
         )
-        self._head = self._matrix(decoder.head)
 
     def accepts(self, num_rows: int, attention: object) -> bool:
-        return (
-            num_rows <= MAX_ROWS
-            and isinstance(attention, NativeAttention)
-            and attention.backend is self._backend
-        )
+        return isinstance(attention, NativeAttention) and attention.backend is self._backend
 
     def run(
         self, hidden: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, attention: object
@@ -72,29 +71,34 @@ class NativeDecoder:
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """[n, hidden_size] -> float32 [n, vocab_size]."""
-        return self._backend.library.multiply(self._head, hidden.contiguous())
+        return self._head.multiply(hidden)
+
+    def _packed(self, layer: LayerWeights) -> LayerWeights:
+        return layer._replace(
+            qkv=self._matrix(layer.qkv),
+            o=self._matrix(layer.o),
+            gate_up=self._matrix(layer.gate_up, paired=True),
+            down=self._matrix(layer.down),
+        )
 
     def _layer(self, index: int, weights: LayerWeights) -> CLayer:
+        matrices = (weights.qkv, weights.o, weights.gate_up, weights.down)
+        vectors = (weights.input_norm, weights.post_norm, weights.q_norm, weights.k_norm)
+        biases = (weights.qkv_bias, weights.o_bias)
+        self._kept.append(matrices)
         return CLayer(
-            self._matrix(weights.qkv),
-            self._matrix(weights.o),
-            self._matrix(weights.gate_up, paired=True),
-            self._matrix(weights.down),
-            self._floats(weights.input_norm),
-            self._floats(weights.post_norm),
-            self._floats(weights.q_norm),
-            self._floats(weights.k_norm),
-            self._floats(weights.qkv_bias),
-            self._floats(weights.o_bias),
+            *(matrix.struct for matrix in matrices if isinstance(matrix, NativeMatrix)),
+            *(self._floats(vector) for vector in (*vectors, *biases)),
             self._backend.keys[index].data_ptr(),
             self._backend.values[index].data_ptr(),
             self._windows.index(self._backend.spec.windows[index]),
         )
 
-    def _matrix(self, weight: torch.Tensor, paired: bool = False) -> CMatrix:
-        packed = PackedMatrix(weight, paired)
-        self._kept.append(packed)
-        return packed.struct
+    def _matrix(self, weight: Matrix, paired: bool = False) -> NativeMatrix:
+        if isinstance(weight, torch.Tensor):
+            return NativeMatrix(weight, self._backend.library, paired)
+        assert isinstance(weight, NativeMatrix)
+        return weight
 
     def _floats(self, tensor: torch.Tensor | None) -> ctypes.c_void_p | None:
         if tensor is None:
@@ -105,7 +109,7 @@ class NativeDecoder:
 
 
 def install_fused(model: object, backend: NativeBackend) -> None:
-    """Give the model's decoder, if it is one of ours, a `fused` that it can use; else the log says why not."""
+    """Give the decoder of the model, if it is one of ours, its `fused`; else the log says why not."""
     decoder = getattr(model, "decoder", None)
     if not isinstance(decoder, Decoder):
         return

@@ -93,7 +93,7 @@ class Library:
     def attend_rows(
         self, heads: CHeads, sight: CSight, q: torch.Tensor, keys: torch.Tensor, values: torch.Tensor
     ) -> torch.Tensor:
-        """q float32 [rows, heads, head_dim], contiguous; keys, values: a layer's pages. Returns what is like q."""
+        """q float32 [rows, heads, head_dim], contiguous; keys, values: a layer's pages. Returns the like."""
         out = torch.empty_like(q)
         pointers = (q.data_ptr(), keys.data_ptr(), values.data_ptr(), out.data_ptr())
         _check(self._attend_rows(byref(heads), byref(sight), len(q), *pointers, self.num_threads))

@@ -3,20 +3,21 @@
 import torch
 from torch.nn.functional import pad
 
-from engine.native.library import CMatrix, type_code
+from engine.native.library import CMatrix, Library, type_code
 
 LANES = 16
 TILE = 2 * LANES
 
 
-class PackedMatrix:
-    """A copy of weight [out, in], float32 or bfloat16, `in` a multiple of 16; `out` is padded with zeros.
+class NativeMatrix:
+    """`PackedMatrix` of a weight [out, in], float32 or bfloat16, `in` a multiple of 16.
 
     paired: the rows are two halves (gate and up), each a multiple of 16; a tile gets 16 of each.
     """
 
-    def __init__(self, weight: torch.Tensor, paired: bool = False) -> None:
+    def __init__(self, weight: torch.Tensor, library: Library, paired: bool = False) -> None:
         outputs, inputs = weight.shape
+        self._library, self._paired = library, paired
         if paired:
             weight = weight.view(2, -1, LANES, inputs).transpose(0, 1).reshape(outputs, inputs)
         tiles = pad(weight, (0, 0, 0, -outputs % TILE)).unflatten(0, (-1, TILE))
@@ -24,3 +25,12 @@ class PackedMatrix:
             tiles = tiles.unflatten(-1, (-1, 2))  # [tiles, 32, in / 2, 2]
         self._tiles = tiles.transpose(1, 2).contiguous()
         self.struct = CMatrix(self._tiles.data_ptr(), type_code(weight.dtype), outputs, inputs)
+
+    def multiply(self, x: torch.Tensor) -> torch.Tensor:
+        """x [rows, in] -> float32 [rows, out]; a row's result does not depend on the others."""
+        out = self._library.multiply(self.struct, x.contiguous())
+        return out.unflatten(1, (-1, 2, LANES)).transpose(1, 2).flatten(1) if self._paired else out
+
+    def __call__(self, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+        out = self.multiply(x)
+        return (out if bias is None else out + bias).to(x.dtype)

@@ -1,5 +1,7 @@
 """The C kernels compute what the portable path computes, on every instruction set that they are built for."""
 
+import copy
+import itertools
 from pathlib import Path
 
 import pytest
@@ -12,15 +14,16 @@ from engine.attention.native import NativeBackend
 from engine.attention.sdpa import SdpaBackend
 from engine.native import build as build_module
 from engine.native.build import NativeUnavailable, build
-from engine.native.decoder import MAX_ROWS, NativeDecoder, NotFusable, install_fused
+from engine.native.decoder import NativeDecoder, NotFusable, install_fused
 from engine.native.library import Library
-from engine.native.packing import PackedMatrix
+from engine.native.packing import NativeMatrix
 from models.decoder import Decoder, LayerWeights
 from tests.engine.tiny_llama import tiny_pair
 
 MACHINES = ["native", "x86-64-v3"]
 NUM_BLOCKS = 48
-# bfloat16 keeps 8 bits: a rounding is up to 2^-9 of a value, and this is a few in a row, relative to the result.
+NUM_ROWS = 32
+# bfloat16 keeps 8 bits: a rounding is up to 2^-9 of a value, and there are a few in a row.
 BFLOAT16_ERROR = 2e-2
 
 
@@ -35,19 +38,19 @@ def pages(decoder: Decoder, dtype: torch.dtype) -> tuple[list[torch.Tensor], lis
 def run(decoder: Decoder, chunks: list[Chunk], fused: bool, machine: str = "native", threads: int = 1):
     """Hidden states and pages after one step from the same pages, whatever the path."""
     keys, values = pages(decoder, decoder.embedding.dtype)
+    decoder = copy.copy(decoder)
+    decoder.layers = list(decoder.layers)
     if fused:
         backend = NativeBackend(decoder.config.attention, keys, values, Library(threads, machine))
         decoder.fused = NativeDecoder(decoder, backend)
     else:
         backend = SdpaBackend(decoder.config.attention, keys, values)
-        decoder.fused = None
     ids = torch.cat([(torch.arange(c.start, c.end) * 7 + c.block_table[0]) % 128 for c in chunks])
     positions = torch.cat([torch.arange(c.start, c.end) for c in chunks])[None]
     plan = backend.plan(chunks)
     assert decoder.fused is None or decoder.fused.accepts(len(ids), plan)
     hidden = decoder(decoder.embed(ids), positions, plan)
     logits = decoder.logits(hidden)
-    decoder.fused = None
     return hidden, logits, torch.stack(keys + values)
 
 
@@ -110,9 +113,9 @@ def test_in_bfloat16_fused_layers_are_no_worse_than_the_portable_path(kind: str,
 def test_a_row_does_not_depend_on_its_batch(dtype: torch.dtype, machine: str) -> None:
     decoder = tiny_pair("qwen3", dtype).model.decoder
     chunks = [Chunk(place, place + 1, [i]) for i, place in enumerate([*range(16), *range(16)])]
-    assert len(chunks) == MAX_ROWS
+    assert len(chunks) == NUM_ROWS
     alone = [run(decoder, [chunk], True, machine)[:2] for chunk in chunks]
-    for size in (2, 5, 13, 25, MAX_ROWS):
+    for size in (2, 5, 13, 25, NUM_ROWS):
         hidden, logits, _ = run(decoder, chunks[:size], True, machine, threads=2)
         for row in range(size):
             assert torch.equal(hidden[row], alone[row][0][0])
@@ -125,13 +128,13 @@ def test_a_row_does_not_depend_on_its_batch(dtype: torch.dtype, machine: str) ->
 def test_products_equal_torch(shape: tuple[int, int], dtype: torch.dtype, machine: str) -> None:
     generator = torch.Generator().manual_seed(0)
     weight = torch.randn(shape, generator=generator).to(dtype)
-    library, packed = Library(1, machine), PackedMatrix(weight)
+    packed = NativeMatrix(weight, Library(1, machine))
     rows = torch.randn(70, shape[1], generator=generator).to(dtype)
     expected = linear(rows.double(), weight.double()).float()
     for count in (*range(1, 34), 70):
-        actual = library.multiply(packed.struct, rows[:count])
+        actual = packed.multiply(rows[:count])
         torch.testing.assert_close(actual, expected[:count], rtol=1e-5, atol=1e-4)
-        assert torch.equal(actual[0], library.multiply(packed.struct, rows[:1])[0])
+        assert torch.equal(actual[0], packed.multiply(rows[:1])[0])
 
 
 @pytest.mark.parametrize("machine", MACHINES)
@@ -145,15 +148,38 @@ def test_what_is_not_finite_reaches_the_logits_of_its_own_row_alone(machine: str
     assert logits[[0, 2]].isfinite().all()
 
 
-def test_longer_steps_and_other_back_ends_are_left_alone() -> None:
-    decoder = tiny_pair().model.decoder
+def test_packed_weights_serve_other_back_ends_too() -> None:
+    """A model whose weights were packed for one runner may be given to another, of any back end."""
+    decoder = tiny_pair("qwen2").model.decoder
+    expected = run(decoder, CHUNKS["rows and chunks"], False)[0]
     keys, values = pages(decoder, torch.float32)
     backend = NativeBackend(decoder.config.attention, keys, values, Library(1))
     fused = NativeDecoder(decoder, backend)
-    plan = backend.plan([Chunk(0, 1, [0])])
-    assert fused.accepts(MAX_ROWS, plan)
-    assert not fused.accepts(MAX_ROWS + 1, plan)
     assert not fused.accepts(1, SdpaBackend(decoder.config.attention, keys, values).plan([Chunk(0, 1, [0])]))
+    for again in (False, True):
+        actual = run(decoder, CHUNKS["rows and chunks"], again)[0]
+        torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_how_a_prompt_is_cut_does_not_show_in_bfloat16(machine: str) -> None:
+    """Long enough for several parts of attention, with chunks that end inside and at the edge of one."""
+    decoder = tiny_pair("qwen3", torch.bfloat16).model.decoder
+    keys, values = pages(decoder, torch.bfloat16)
+    backend = NativeBackend(decoder.config.attention, keys, values, Library(2, machine))
+    decoder.fused = NativeDecoder(decoder, backend)
+    table = list(range(25))
+
+    def compute(cuts: list[int]) -> torch.Tensor:
+        hidden = []
+        for start, end in itertools.pairwise(cuts):
+            ids, positions = torch.arange(start, end) % 128, torch.arange(start, end)[None]
+            hidden.append(decoder(decoder.embed(ids), positions, backend.plan([Chunk(start, end, table)])))
+        return torch.cat(hidden)
+
+    whole = compute([0, 400])
+    assert torch.equal(compute([0, 100, 256, 257, 300, 301, 302, 399, 400]), whole)
+    assert torch.equal(compute([*range(0, 390, 30), 400]), whole)
 
 
 @pytest.mark.parametrize("changes", [{"hidden_act": "gelu"}, {"mlp_bias": True}, {"intermediate_size": 100}])
