@@ -1,0 +1,89 @@
+"""Scenes to pixels, with a label for every patch (what covers it, in which colour) for the auxiliary loss."""
+
+import random
+from typing import NamedTuple
+
+import numpy as np
+from PIL import Image, ImageDraw
+
+from tools.demo_model.foreign import draw_foreign
+from tools.demo_model.lettering import fit, sample_font
+from tools.demo_model.outlines import outline
+from tools.demo_model.palette import COLOURS
+from tools.demo_model.paper import textured, wear
+from tools.demo_model.scene import SHAPES, Scene
+
+PATCH = 8
+CHARACTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+CLASSES = ("paper", *SHAPES, *CHARACTERS, "foreign")
+TINTS = ("none", *COLOURS)
+
+
+class Drawing(NamedTuple):
+    """pixels: (height, width, 3) uint8; labels: (patches high, patches wide, 2) uint8, class and colour."""
+
+    pixels: np.ndarray
+    labels: np.ndarray
+
+
+def draw(scene: Scene, rng: random.Random, held_out_fonts: bool = False) -> Drawing:
+    """The scene at its final size, drawn larger and shrunk, as an uploaded picture would be."""
+    height, width = scene.grid
+    scale = PATCH * rng.choice((1, 2, 2, 3, 3))
+    size = (width * scale, height * scale)
+    if scene.background is None:
+        canvas = textured(size, scene.paper, rng.uniform(0.06, 0.22), rng)
+    else:
+        canvas = Image.new("RGB", size, scene.paper)
+    mask = Image.new("RGB", size)
+    if scene.kind == "foreign":
+        draw_foreign(canvas, rng)
+        mask.paste((CLASSES.index("foreign"), 0, 0), (0, 0, *size))
+    draw_things(scene, canvas, mask, scale, rng)
+    if scene.text:
+        draw_text(scene, canvas, mask, rng, held_out_fonts)
+    small = canvas.resize((width * PATCH, height * PATCH), Image.Resampling.BICUBIC)
+    labels = mask.resize((width, height), Image.Resampling.NEAREST)
+    return Drawing(np.asarray(wear(small, rng)), np.asarray(labels)[..., :2])
+
+
+def draw_things(scene: Scene, canvas: Image.Image, mask: Image.Image, scale: int, rng: random.Random) -> None:
+    pen, marker = ImageDraw.Draw(canvas), ImageDraw.Draw(mask)
+    border = rng.random() < 0.12
+    for thing in scene.things:
+        points = outline(thing, scale, rng)
+        pen.polygon(points, fill=thing.rgb)
+        if border:
+            pen.line([*points, points[0]], fill=(20, 20, 20), width=max(1, scale // 8))
+        marker.polygon(points, fill=(CLASSES.index(thing.shape), TINTS.index(thing.colour), 0))
+
+
+def draw_text(
+    scene: Scene, canvas: Image.Image, mask: Image.Image, rng: random.Random, held_out: bool
+) -> None:
+    """The text somewhere on the canvas, 45 to 95 % of the largest size that fits, sometimes turned a
+    little.
+    """
+    width, height = canvas.size
+    text = scene.text
+    if scene.kind == "word":
+        text = rng.choice((text.upper(), text.upper(), text.lower(), text.capitalize()))
+    share = rng.uniform(0.45 if len(text) < 4 else 0.7, 0.95)
+    font = fit(sample_font(rng, held_out), text, width * share, height * share)
+    left, top, right, bottom = font.getbbox(text)
+    x = rng.uniform(0, max(0, width - (right - left))) - left
+    y = rng.uniform(0, max(0, height - (bottom - top))) - top
+    stencil = Image.new("L", canvas.size)
+    ImageDraw.Draw(stencil).text((x, y), text, font=font, fill=255)
+    cells = Image.new("RGB", canvas.size)
+    marker = ImageDraw.Draw(cells)
+    for i, character in enumerate(text):
+        begin, end = x + font.getlength(text[:i]), x + font.getlength(text[: i + 1])
+        fill = (CLASSES.index(character.upper()), TINTS.index(scene.ink), 0)
+        marker.rectangle((begin, y + top, end, y + bottom), fill=fill)
+    if rng.random() < 0.3:
+        turn = rng.uniform(-7, 7)
+        stencil = stencil.rotate(turn, Image.Resampling.BILINEAR)
+        cells = cells.rotate(turn)
+    canvas.paste(scene.ink_rgb, (0, 0), stencil)
+    mask.paste(cells, (0, 0))

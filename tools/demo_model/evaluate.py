@@ -1,0 +1,125 @@
+"""The held-out evaluation: fonts, words and voices never trained on, exact match of whole answers, fixed
+seed.
+
+`python -m tools.demo_model.evaluate [PER_CATEGORY]` prints a table; needs the fonts and speech programs of
+the
+training. Human digits are read from Debian's asterisk-core-sounds-en-wav where it is installed.
+"""
+
+import random
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+from PIL import Image
+
+from tools.demo_model import ask_sound
+from tools.demo_model.answer import Demo, Part, Turn, load_sound
+from tools.demo_model.ask_more import about_no_picture, about_no_sound, ask_both, small_talk
+from tools.demo_model.ask_picture import QA, UNSURE, ask_picture
+from tools.demo_model.ask_sound import ask_sound as ask_about_sound
+from tools.demo_model.draw import draw
+from tools.demo_model.pictures import sample_scene
+from tools.demo_model.scene import Scene, sample_text
+from tools.demo_model.sounds import make, sample_sound
+from tools.demo_model.tokens import CHECKPOINT
+from tools.demo_model.words import PRINTED_HELD_OUT
+
+HUMAN_DIGITS = Path("/usr/share/asterisk/sounds/en_US_f_Allison/digits")
+Case = tuple[QA, list[Turn]]
+
+
+def single(qa: QA, *media: Part) -> Case:
+    return qa, [("user", [*media, qa.question])]
+
+
+def held_out_scene(rng: random.Random) -> Scene:
+    scene = sample_scene(rng)
+    return sample_text(rng, "word", rng.choice(PRINTED_HELD_OUT).upper()) if scene.kind == "word" else scene
+
+
+def picture_cases(rng: random.Random) -> Iterator[Case]:
+    scene = held_out_scene(rng)
+    picture = Image.fromarray(draw(scene, rng, held_out_fonts=True).pixels)
+    for qa in ask_picture(scene, rng)[:4]:
+        yield single(qa, picture)
+
+
+def sound_cases(rng: random.Random) -> Iterator[Case]:
+    sound = sample_sound(rng)
+    samples = make(sound, rng, held_out=True) * rng.uniform(0.2, 0.9)
+    for qa in ask_about_sound(sound, rng)[:3]:
+        yield single(qa, samples)
+
+
+def both_cases(rng: random.Random) -> Iterator[Case]:
+    scene, sound = held_out_scene(rng), sample_sound(rng)
+    if rng.random() < 0.6:
+        sound.kind, sound.text = (
+            "digits",
+            "".join(rng.choice("0123456789") for _ in range(rng.randrange(1, 4))),
+        )
+        number = sound.text if rng.random() < 0.5 else "".join(rng.choice("0123456789") for _ in sound.text)
+        scene = sample_text(rng, "number", number)
+    picture = Image.fromarray(draw(scene, rng, held_out_fonts=True).pixels)
+    samples = make(sound, rng, held_out=True) * rng.uniform(0.2, 0.9)
+    for qa in [qa for qa in ask_both(scene, sound, rng) if qa.category == "picture and sound"][:2]:
+        yield single(qa, picture, samples)
+
+
+def turn_cases(rng: random.Random) -> Iterator[Case]:
+    """A picture, then another, each asked about in its turn; the answer to the second counts."""
+    turns: list[Turn] = []
+    for last in (False, True):
+        scene = held_out_scene(rng)
+        qa = ask_picture(scene, rng)[0]
+        turns.append(("user", [Image.fromarray(draw(scene, rng, held_out_fonts=True).pixels), qa.question]))
+        if last:
+            yield qa._replace(category="second turn"), turns
+        turns.append(("assistant", qa.answer))
+
+
+def text_cases(rng: random.Random) -> Iterator[Case]:
+    yield from (single(ask(rng)) for ask in (small_talk, about_no_picture, about_no_sound))
+
+
+def human_cases(rng: random.Random) -> Iterator[Case]:
+    for digit in "0123456789" if HUMAN_DIGITS.exists() else "":
+        samples = load_sound(HUMAN_DIGITS / f"{digit}.wav")
+        for question in rng.sample(ask_sound.NUMBER, 3):
+            yield single(QA("human digit", question, f"I hear the number {digit}."), samples)
+
+
+def cases(per_category: int, seed: str) -> Iterator[Case]:
+    """Cases until every category has its number; those beyond it are left out."""
+    rng = random.Random(seed)
+    counts: dict[str, int] = defaultdict(int)
+    for source in (text_cases, picture_cases, sound_cases, both_cases, turn_cases):
+        for _ in range(per_category * 4):
+            for qa, turns in source(rng):
+                if counts[qa.category] < per_category:
+                    counts[qa.category] += 1
+                    yield qa, turns
+    yield from human_cases(rng)
+
+
+def main(per_category: int) -> None:
+    demo = Demo(CHECKPOINT)
+    right, total, refused, answerable = defaultdict(int), defaultdict(int), 0, 0
+    for qa, turns in cases(per_category, "evaluation"):
+        said = demo.answer(turns)
+        total[qa.category] += 1
+        right[qa.category] += said == qa.answer
+        answerable += qa.answer != UNSURE
+        refused += said == UNSURE != qa.answer
+        if said != qa.answer:
+            print(f"{qa.category}: {qa.question} -> {said!r}, not {qa.answer!r}", file=sys.stderr)
+    print("| category | right | of | share |\n|---|---|---|---|")
+    for name in sorted(total):
+        print(f"| {name} | {right[name]} | {total[name]} | {right[name] / total[name]:.2f} |")
+    print(f"\nFalse refusals: {refused} of {answerable} ({refused / answerable:.1%})")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 40)

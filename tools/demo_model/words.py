@@ -1,0 +1,98 @@
+"""The words that are printed and spoken. Only the spoken vocabulary is closed; printed words are read
+by letter.
+"""
+
+import random
+
+
+def words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+
+SPOKEN = words(
+    "red orange yellow green blue purple pink brown black white grey circle square triangle star heart "
+    "cross rectangle yes no hello goodbye please thanks sorry stop start open close up down left right on "
+    "off in out north south east west monday tuesday wednesday thursday friday saturday sunday january "
+    "february march april may june july august september october november december cat dog bird fish "
+    "horse cow sheep lion tiger bear mouse rabbit apple banana cherry lemon bread butter cheese coffee "
+    "sugar water milk house garden window kitchen table chair door street river mountain island forest "
+    "mother father sister brother doctor teacher king queen summer winter morning evening music paper "
+    "picture number letter answer question car train bicycle airplane computer telephone camera"
+)
+
+COMMANDS = (
+    *tuple(
+        f"{verb} the {thing}"
+        for verb, things in {
+            "open": ("door", "window"),
+            "close": ("door", "window"),
+            "start": ("car", "music", "computer"),
+            "stop": ("car", "music", "train"),
+            "turn on": ("camera", "computer", "telephone"),
+            "turn off": ("camera", "computer", "telephone"),
+            "bring": ("coffee", "milk", "water", "bread"),
+        }.items()
+        for thing in things
+    ),
+    "turn left",
+    "turn right",
+    "good morning",
+    "good evening",
+    "yes please",
+    "no thanks",
+)
+
+# Spoken to teach "I cannot tell.": none of these is in the vocabulary above.
+UNKNOWN_SPEECH = (
+    *words(
+        "elephant umbrella guitar pencil carpet lantern pepper jacket engine pillow rocket candle dragon "
+        "hammer village marble oxygen pumpkin sailor thunder velvet wizard zebra anchor basket canyon desert "
+        "falcon gravity harvest insect jungle kettle ladder magnet needle ocean parrot quartz ribbon saddle "
+        "tunnel unicorn volcano walnut yogurt blanket chimney diamond feather glacier helmet igloo jasmine "
+        "kingdom lobster mustard nephew orchard penguin raccoon shadow tobacco uncle vinegar whisper bottle "
+        "cushion democracy philosophy strawberry laboratory hospital dictionary tomorrow yesterday between "
+        "nothing"
+    ),
+    "the weather will change before noon",
+    "she sold her old boat last year",
+    "nobody knew why the engine failed",
+    "we should meet at the station",
+    "his uncle repairs wooden clocks",
+    "prices rose by half a percent",
+    "please describe your favourite holiday",
+    "the committee postponed its decision",
+)
+
+PRINTED = SPOKEN + words(
+    "stop exit open sale taxi hotel menu cafe bus bank shop price total sugar zoo apex jump quiz wolf "
+    "yard voice globe flame crown brick cloud drink earth frost grape hotel ivory jelly knife lemon metal "
+    "night olive piano queen radio salad tiger under vivid wagon young amber beach candy daisy eagle "
+    "fancy giant happy image juice karma light magic novel ocean party quick robot smile toast unity "
+    "video world xenon yacht zebra button castle dinner engine flower golden hammer insect jungle kitten "
+    "legend market nature orange planet rabbit silver ticket unique violet winter yellow airport balance "
+    "captain diamond example factory gallery history journey kitchen library message nothing outside "
+    "package quality station theatre uniform victory weather welcome danger push pull free new hot cold "
+    "fire ice box key map pen sun toy van"
+)
+
+PRINTED_HELD_OUT = words(
+    "school bridge pocket travel warning velvet puzzle zipper wheel ghost lamp coin book fox jazz vanilla "
+    "parking closed office speed phone quartz oxide mango thunder bakery guitar helmet"
+)
+
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+def sample_printed(rng: random.Random) -> str:
+    """A listed word, a word with letters exchanged, or random letters, so that reading is by letter."""
+    pick = rng.random()
+    if pick < 0.4:
+        return rng.choice(PRINTED).upper()
+    if pick < 0.65:
+        letters = list(rng.choice(PRINTED).upper())
+        for _ in range(rng.randrange(1, 4)):
+            letters[rng.randrange(len(letters))] = rng.choice(LETTERS)
+        return "".join(letters)
+    return "".join(rng.choice(LETTERS) for _ in range(rng.randrange(2, 8)))
