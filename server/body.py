@@ -6,7 +6,8 @@ Knows bytes and JSON; not what the JSON means.
 import asyncio
 import json
 import math
-from typing import Any, NoReturn
+from collections.abc import Callable
+from typing import Any, NoReturn, TypeVar
 
 from starlette.requests import ClientDisconnect, Request
 
@@ -17,13 +18,17 @@ PARSE_INLINE_BYTES = 32 << 10
 """Longer bodies are parsed on a worker thread: health checks must not wait for them."""
 
 
-async def read_json(request: Request, max_bytes: int, timeout_s: float) -> Any:
-    """The body as JSON. PayloadTooLarge before it is buffered; BadRequest for whatever is not plain JSON."""
+T = TypeVar("T")
+
+
+async def read_json(request: Request, max_bytes: int, timeout_s: float, understand: Callable[[Any], T]) -> T:
+    """`understand` applied to the body's JSON, beside the event loop where the body is long.
+    PayloadTooLarge before it is buffered; BadRequest for whatever is not plain JSON."""
     _check_content_type(request.headers.get("content-type", ""))
     body = await _read(request, max_bytes, timeout_s)
     if len(body) <= PARSE_INLINE_BYTES:
-        return parse_json(body)
-    return await asyncio.to_thread(parse_json, body)
+        return understand(parse_json(body))
+    return await asyncio.to_thread(lambda: understand(parse_json(body)))
 
 
 def _check_content_type(content_type: str) -> None:

@@ -26,8 +26,12 @@ def tenant_of(request: Request) -> str:
 async def read(request: Request, model: type[WireT]) -> WireT:
     """BadRequest and its relatives for a body that is too large, late, not JSON, or not a `model`."""
     settings = state_of(request).settings
-    data = await read_json(request, settings.max_body_bytes, settings.body_timeout)
-    wire, ignored = parse(model, data, settings.allow_unknown_fields)
+    wire, ignored = await read_json(
+        request,
+        settings.max_body_bytes,
+        settings.body_timeout,
+        lambda data: parse(model, data, settings.allow_unknown_fields),
+    )
     if ignored:
         logger.warning("ignored unknown request fields: %s", ", ".join(name[:50] for name in ignored[:10]))
     return wire

@@ -13,6 +13,10 @@ Name = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9_-]{1,64}$")]
 """A function's or schema's name, as published."""
 
 
+MAX_PARTS = 4096
+"""Parts of one message, and messages of one request."""
+
+
 class TextPart(Wire):
     section = fields.TEXT_PART
     type: Literal["text"]
@@ -80,16 +84,12 @@ def _is_text(content: Any) -> str:
     return "<parts>" if isinstance(content, list) else "<text>"
 
 
-UserContent = Annotated[
-    Annotated[str, Tag("<text>")] | Annotated[list[UserPart], Tag("<parts>"), Field(min_length=1)],
-    Discriminator(_is_text),
-]
-TextContent = Annotated[
-    Annotated[str, Tag("<text>")] | Annotated[list[TextPart], Tag("<parts>"), Field(min_length=1)],
-    Discriminator(_is_text),
-]
+_Text = Annotated[str, Tag("<text>")]
+_Length = Field(min_length=1, max_length=MAX_PARTS)
+UserContent = Annotated[_Text | Annotated[list[UserPart], Tag("<parts>"), _Length], Discriminator(_is_text)]
+TextContent = Annotated[_Text | Annotated[list[TextPart], Tag("<parts>"), _Length], Discriminator(_is_text)]
 AssistantContent = Annotated[
-    Annotated[str, Tag("<text>")] | Annotated[list[AssistantPart], Tag("<parts>")], Discriminator(_is_text)
+    _Text | Annotated[list[AssistantPart], Tag("<parts>"), _Length], Discriminator(_is_text)
 ]
 
 
@@ -215,7 +215,7 @@ class ResponseFormat(Wire):
 class ChatRequest(SamplingFields):
     section = fields.CHAT
     model: str
-    messages: list[Message] = Field(min_length=1, max_length=4096)
+    messages: list[Message] = Field(min_length=1, max_length=MAX_PARTS)
     max_completion_tokens: int | None = Field(None, ge=1)
     max_tokens: int | None = Field(None, ge=1)
     logprobs: bool | None = None

@@ -2,6 +2,7 @@
 without end."""
 
 import json
+import select
 import socket
 import threading
 import time
@@ -122,17 +123,15 @@ def test_a_reader_that_does_not_read_is_dropped_and_others_go_on() -> None:
         return long if slow else say("quick")
 
     bench = Bench(script, send_timeout=0.3)
-    with serving(bench) as port:
-        connection = socket.socket()
+    with serving(bench) as port, socket.socket() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         connection.connect(("127.0.0.1", port))
         connection.sendall(request(stream=True))
         eventually(lambda: bench.engine.num_open == 1)
         slow = False
         with connect(port, request()) as other:
-            assert b"quick" in other.recv(65536)
+            assert b"quick" in read_until(other, b"quick")
         eventually(lambda: bench.engine.num_aborted == 1, 20)
-        connection.close()
     bench.assert_idle()
 
 
@@ -197,3 +196,27 @@ def test_http_1_0_gets_its_stream() -> None:
     ):
         received = read_all(connection)
     assert b"data: [DONE]\n\n" in received
+
+
+def test_health_answers_while_long_bodies_are_read() -> None:
+    parts = [{"type": "text", "text": "x" * 50} for _ in range(200_000)]
+    body = json.dumps({"model": "bytes", "messages": [{"role": "user", "content": parts}]}).encode()
+    bench = Bench()
+    with serving(bench) as port:
+        connection = connect(port, HEAD + b"content-length: %d\r\n\r\n" % len(body))
+        sending = threading.Thread(target=connection.sendall, args=(body,))
+        sending.start()
+        slowest_s = 0.0
+        with connect(port, b"") as other:
+            while sending.is_alive() or not _readable(connection):
+                started = time.monotonic()
+                other.sendall(b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n")
+                assert b"ok" in read_until(other, b'{"status":"ok"}')
+                slowest_s = max(slowest_s, time.monotonic() - started)
+        assert b" 400 " in read_until(connection, b"4096")
+        connection.close()
+    assert slowest_s < 0.5
+
+
+def _readable(connection: socket.socket) -> bool:
+    return bool(select.select([connection], [], [], 0)[0])
