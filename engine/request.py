@@ -1,7 +1,7 @@
 """What was asked (`EngineRequest`, frozen) and where each answer stands (`Sequence`, mutable, private to the
 engine)."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -66,7 +66,6 @@ class Sequence:
     """Prompt tokens found in the cache at first admission."""
     matcher: TokenMatcher | None = None
     """Grammar state, if the request has one. Kept over a preemption, as the tokens are."""
-    output_logprobs: list = field(default_factory=list)
 
     @property
     def num_prompt_tokens(self) -> int:

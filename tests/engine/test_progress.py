@@ -195,7 +195,9 @@ def test_thousands_in_the_queue_cost_a_step_little(image) -> None:
     for index in range(3000):
         house.add(generate(f"r{index}", [*([image] if image else []), *range(90), index % 50], max_tokens=2))
     house.engine.step()
-    started = perf_counter()
+    quickest_s = float("inf")
     for _ in range(5):
+        started = perf_counter()
         house.engine.step()
-    assert (perf_counter() - started) / 5 < 0.05
+        quickest_s = min(quickest_s, perf_counter() - started)
+    assert quickest_s < 0.02
