@@ -6,6 +6,7 @@ Knows bytes and JSON; not what the JSON means.
 import asyncio
 import json
 import math
+import re
 from collections.abc import Callable
 from typing import Any, NoReturn, TypeVar
 
@@ -14,6 +15,7 @@ from starlette.requests import ClientDisconnect, Request
 from server.errors import BadRequest, PayloadTooLarge, RequestTimeout, UnsupportedMedia
 
 MAX_DEPTH = 100
+_SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 PARSE_INLINE_BYTES = 32 << 10
 """Longer bodies are parsed on a worker thread: health checks must not wait for them."""
 
@@ -68,7 +70,9 @@ def parse_json(body: bytes) -> Any:
         value = json.loads(
             text, object_pairs_hook=_object, parse_constant=_refuse_constant, parse_float=_finite_float
         )
-        _check_tree(value)
+        _check_depth(value)
+        if _SURROGATE_ESCAPE.search(body):
+            _check_strings(value)
     except UnicodeDecodeError:
         raise _invalid("it is not UTF-8") from None
     except RecursionError:
@@ -102,27 +106,25 @@ def _finite_float(text: str) -> float:
     return value
 
 
-def _check_tree(root: Any) -> None:
-    """Walks without recursion, since depth is what a hostile body would use against it."""
-    stack = [(root, 0)]
-    while stack:
-        value, depth = stack.pop()
-        if depth > MAX_DEPTH:
-            raise _invalid("it is nested too deeply")
-        if isinstance(value, str):
-            _check_text(value)
-        elif isinstance(value, list):
-            stack.extend((item, depth + 1) for item in value)
-        elif isinstance(value, dict):
-            for key, item in value.items():
-                _check_text(key)
-                stack.append((item, depth + 1))
+def _check_depth(root: Any) -> None:
+    """Level by level, since depth is what a hostile body would use against recursion."""
+    level = [root]
+    for _ in range(MAX_DEPTH + 1):
+        deeper: list[Any] = []
+        for value in level:
+            if isinstance(value, dict):
+                deeper.extend(value.values())
+            elif isinstance(value, list):
+                deeper.extend(value)
+        if not deeper:
+            return
+        level = deeper
+    raise _invalid("it is nested too deeply")
 
 
-def _check_text(text: str) -> None:
-    if text.isascii():
-        return
+def _check_strings(root: Any) -> None:
+    """UTF-8 can't hold half of a surrogate pair, but an escape can write one."""
     try:
-        text.encode("utf-8")
+        json.dumps(root, ensure_ascii=False).encode("utf-8")
     except UnicodeEncodeError:
         raise _invalid("a string holds half of a surrogate pair") from None
