@@ -58,7 +58,7 @@ def conversation_of(
                 rendered.append(
                     {"role": "tool", "content": _text(message.content), "tool_call_id": message.tool_call_id}
                 )
-    _check_media(media, facts, max_media_items)
+    check_media(media, facts, max_media_items)
     return Conversation(rendered, tuple(media), tools, template_kwargs or {})
 
 
@@ -83,8 +83,7 @@ def _user_content(message: UserMessage, place: str, media: list[MediaRef]) -> st
 def _media_ref(part: ImagePart | InputAudioPart | AudioUrlPart, place: str) -> MediaRef:
     match part:
         case ImagePart():
-            options = "detail=low" if part.image_url.detail == "low" else ""
-            return MediaRef("image", part.image_url.url, None, options, f"{place}.image_url")
+            return image_ref(part.image_url.url, part.image_url.detail, f"{place}.image_url")
         case InputAudioPart():
             return MediaRef(
                 "audio", part.input_audio.data, part.input_audio.format, "", f"{place}.input_audio"
@@ -93,7 +92,12 @@ def _media_ref(part: ImagePart | InputAudioPart | AudioUrlPart, place: str) -> M
             return MediaRef("audio", part.audio_url.url, None, "", f"{place}.audio_url")
 
 
-def _check_media(media: list[MediaRef], facts: ModelFacts, max_media_items: int) -> None:
+def image_ref(url: str, detail: str, param: str) -> MediaRef:
+    return MediaRef("image", url, None, "detail=low" if detail == "low" else "", param)
+
+
+def check_media(media: list[MediaRef], facts: ModelFacts, max_media_items: int) -> None:
+    """BadRequest for media that the model can't take, or too many."""
     for ref in media:
         if ref.kind not in facts.media_kinds:
             raise BadRequest(f"This model does not take {ref.kind} input.", param=ref.param)
@@ -124,15 +128,15 @@ def _assistant(message: AssistantMessage, place: str) -> dict[str, Any]:
 
 
 def _tool_call(call: ToolCall, place: str) -> dict[str, Any]:
+    return tool_call(call.id, call.function.name, call.function.arguments, f"{place}.function.arguments")
+
+
+def tool_call(call_id: str, name: str, arguments_json: str, param: str) -> dict[str, Any]:
     """Arguments as an object, which is what templates expect."""
     try:
-        arguments = json.loads(call.function.arguments)
+        arguments = json.loads(arguments_json)
     except (ValueError, RecursionError):
         arguments = None
     if not isinstance(arguments, dict):
-        raise BadRequest(f"{place}: arguments are not a JSON object.", param=f"{place}.function.arguments")
-    return {
-        "id": call.id,
-        "type": "function",
-        "function": {"name": call.function.name, "arguments": arguments},
-    }
+        raise BadRequest(f"{param}: arguments are not a JSON object.", param=param)
+    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}

@@ -118,7 +118,7 @@ async def chat(
     async with accepted(state, runtime, tenant, options.cache_salt, options.num_choices) as media:
         items = await resolve(media, request.conversation.media)
         prompt = await render(runtime, request.conversation, items)
-        check_context(len(prompt.sequence), runtime.engine.info.max_model_len, "messages")
+        check_context(len(prompt.sequence), runtime.engine.info.max_model_len, request.conversation.param)
         reading = Reading(
             stop=options.stop,
             silent_ids=frozenset(options.sampling.stop_token_ids) | runtime.facts.eos_token_ids,
@@ -168,7 +168,7 @@ async def render(
             add_generation_prompt=add_generation_prompt,
         )
     except (PromptError, TemplateError) as error:
-        raise BadRequest(str(error), param="messages") from None
+        raise BadRequest(str(error), param=conversation.param) from None
 
 
 def check_context(num_tokens: int, max_model_len: int, param: str) -> None:

@@ -2,12 +2,12 @@
 prompt."""
 
 import secrets
-from typing import Any
+from typing import Any, NamedTuple
 
-from engine.messages import SamplingParams
+from engine.messages import Grammar, SamplingParams
 from server.conversation import conversation_of
 from server.errors import BadRequest, NotFound
-from server.schema.chat import AllowedToolsChoice, ChatRequest, NamedToolChoice, Tool
+from server.schema.chat import AllowedToolsChoice, ChatRequest, NamedToolChoice, Tool, ToolChoice
 from server.schema.sampling import SamplingFields
 from server.structured import grammar_of
 from server.tools.grammar import forced_call
@@ -19,25 +19,20 @@ MAX_STOP_STRINGS = 4
 def validate_chat(request: ChatRequest, facts: ModelFacts, max_media_items: int) -> ValidatedChat:
     """BadRequest or NotFound, naming the field."""
     check_model(request.model, facts)
-    tools, forced = _offered_tools(request, facts)
+    plan = plan_tools(request.tools, request.tool_choice, request.parallel_tool_calls is not False, facts)
     grammar = grammar_of(request.response_format)
-    grammar_param = "response_format.json_schema.schema"
-    if grammar is not None and tools:
+    if grammar is not None and plan.offered:
         raise BadRequest("response_format and tools can't be combined.", param="response_format")
-    parallel = request.parallel_tool_calls is not False
-    if tools and forced:
-        functions = [function for function in tools if forced is True or function["name"] == forced]
-        grammar, grammar_param = forced_call(functions, parallel and forced is True), "tools"
     return ValidatedChat(
         conversation=conversation_of(
-            request.messages, _wrapped(tools), request.chat_template_kwargs, facts, max_media_items
+            request.messages, plan.rendered, request.chat_template_kwargs, facts, max_media_items
         ),
         options=answer_options(request, facts, _max_tokens(request), _num_top_logprobs(request)),
         model=request.model,
-        grammar=grammar,
-        grammar_param=grammar_param,
-        parse_tool_calls=bool(tools),
-        single_tool_call=not parallel or isinstance(forced, str),
+        grammar=plan.grammar or grammar,
+        grammar_param="tools" if plan.grammar else "response_format.json_schema.schema",
+        parse_tool_calls=bool(plan.offered),
+        single_tool_call=plan.single_call,
     )
 
 
@@ -123,10 +118,38 @@ def _logit_bias(bias: dict[str, float], vocab_size: int) -> dict[int, float]:
     return ids
 
 
-def _offered_tools(request: ChatRequest, facts: ModelFacts) -> tuple[list[dict[str, Any]], bool | str]:
+class ToolPlan(NamedTuple):
+    """offered: the function objects that the model is shown. grammar: what forces a call, None where none is
+    forced."""
+
+    offered: list[dict[str, Any]]
+    grammar: Grammar | None
+    single_call: bool
+
+    @property
+    def rendered(self) -> list[dict[str, Any]] | None:
+        """As the chat template takes them."""
+        return _wrapped(self.offered)
+
+
+def plan_tools(
+    tools: list[Tool] | None, choice: ToolChoice | None, parallel: bool, facts: ModelFacts
+) -> ToolPlan:
+    """BadRequest where tools, choice and model do not fit. parallel: more than one call is allowed."""
+    offered, forced = _offered_tools(tools, choice, facts)
+    grammar = None
+    if offered and forced:
+        functions = [function for function in offered if forced is True or function["name"] == forced]
+        grammar = forced_call(functions, parallel and forced is True)
+    return ToolPlan(offered, grammar, not parallel or isinstance(forced, str))
+
+
+def _offered_tools(
+    tools: list[Tool] | None, choice: ToolChoice | None, facts: ModelFacts
+) -> tuple[list[dict[str, Any]], bool | str]:
     """The functions that the model may call, and whether it must: False, True (any of them), or one's
     name."""
-    functions = [_function(tool) for tool in request.tools or ()]
+    functions = [_function(tool) for tool in tools or ()]
     names = [function["name"] for function in functions]
     if len(set(names)) != len(names):
         raise BadRequest("Two tools have the same name.", param="tools")
@@ -134,7 +157,6 @@ def _offered_tools(request: ChatRequest, facts: ModelFacts) -> tuple[list[dict[s
         raise BadRequest(
             "This model's chat template has no place for tools.", param="tools", code="unsupported_parameter"
         )
-    choice = request.tool_choice
     if not functions:
         if choice not in (None, "none", "auto"):
             raise BadRequest("tool_choice needs tools.", param="tool_choice")

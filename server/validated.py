@@ -56,6 +56,8 @@ class Conversation:
     media: tuple[MediaRef, ...]
     tools: list[dict[str, Any]] | None
     template_kwargs: dict[str, Any]
+    param: str = "messages"
+    """The request's field that it comes from."""
 
 
 @dataclass(frozen=True)
