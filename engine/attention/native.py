@@ -1,23 +1,21 @@
-"""The CPU's own back end: short chunks attend in C, straight from their pages, long chunks as in `sdpa`."""
+"""The CPU's own back end: every row attends in C, straight from its pages.
+
+A row's result is the same bits whatever is computed beside it, however its prompt was cut into chunks.
+"""
 
 from collections.abc import Sequence
-from functools import cached_property
 
 import numpy as np
 import torch
 
 from engine.attention.base import Chunk, StepPlan, key_ranges
-from engine.attention.sdpa import SdpaAttention, SdpaBackend
 from engine.native.library import DTYPES, CHeads, CSight, Library, type_code
 from models.interface import AttentionSpec
-
-MAX_SHORT = 4
-"""Rows up to which a chunk attends row by row: more are faster together, by matrix products."""
 
 HEAD_DIM_STEP = 16
 
 
-class NativeBackend(SdpaBackend):
+class NativeBackend:
     """keys, values: for each layer [num_blocks, 16, kv_heads, head_dim], float32 or bfloat16, contiguous.
 
     ValueError where the C kernels don't take them.
@@ -32,7 +30,6 @@ class NativeBackend(SdpaBackend):
         values: Sequence[torch.Tensor],
         library: Library,
     ) -> None:
-        super().__init__(spec, keys, values)
         dtype = keys[0].dtype
         if keys[0].device.type != "cpu":
             raise ValueError(f"the native back end runs on the CPU, not on {keys[0].device}")
@@ -40,7 +37,7 @@ class NativeBackend(SdpaBackend):
             raise ValueError(f"the native back end has no kernels for {dtype}")
         if spec.head_dim % HEAD_DIM_STEP:
             raise ValueError(f"the native back end takes no heads of {spec.head_dim} elements")
-        self.library = library
+        self.spec, self.keys, self.values, self.library = spec, keys, values, library
         self.heads = CHeads(spec.num_heads, spec.num_kv_heads, spec.head_dim, type_code(dtype), spec.scale)
 
     def plan(self, chunks: Sequence[Chunk]) -> "NativeAttention":
@@ -70,50 +67,25 @@ class Sight:
         self.struct = CSight(*(array.ctypes.data for array in arrays))
 
 
-class NativeAttention(SdpaAttention):
+class NativeAttention:
     """One planned step."""
 
-    backend: NativeBackend
-
     def __init__(self, backend: NativeBackend, plan: StepPlan) -> None:
-        super().__init__(backend, plan)
+        self.backend, self.step = backend, plan
         self._sights: dict[int | None, Sight] = {}
-        self._short_sights: dict[int | None, Sight] = {}
 
     def sight(self, window: int | None) -> Sight:
-        """Of all rows of the step."""
+        """What the step's rows see in layers of this window."""
         if window not in self._sights:
             self._sights[window] = Sight(self.step.chunks, window)
         return self._sights[window]
 
     def attend(self, layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-        self.write(layer, k, v)
-        output = torch.empty_like(q)
-        window = self.backend.spec.windows[layer]
-        starts = self.step.row_starts
-        short = self._short
-        if short:
-            if window not in self._short_sights:
-                self._short_sights[window] = Sight([self.step.chunks[i] for i in short], window)
-            rows = self._short_rows
-            pages = self.backend.keys[layer], self.backend.values[layer]
-            attended = self.backend.library.attend_rows(
-                self.backend.heads, self._short_sights[window].struct, q[rows].float().contiguous(), *pages
-            )
-            output[rows] = attended.to(q.dtype)
-        if len(short) < len(self.step.chunks):
-            for index, share in enumerate(self.shares_of(window)):
-                if index not in short:
-                    rows = slice(starts[index], starts[index + 1])
-                    output[rows] = self.attend_one(layer, share, q[rows], k[rows], v[rows])
-        return output
-
-    @cached_property
-    def _short(self) -> dict[int, None]:
-        """Numbers of the chunks whose rows attend one by one, in order."""
-        return dict.fromkeys(i for i, c in enumerate(self.step.chunks) if c.end - c.start <= MAX_SHORT)
-
-    @cached_property
-    def _short_rows(self) -> torch.Tensor:
-        starts = self.step.row_starts
-        return torch.from_numpy(np.concatenate([np.arange(starts[i], starts[i + 1]) for i in self._short]))
+        backend = self.backend
+        keys, values = backend.keys[layer], backend.values[layer]
+        slots = torch.from_numpy(self.step.slots)
+        keys.flatten(0, 1).index_copy_(0, slots, k)
+        values.flatten(0, 1).index_copy_(0, slots, v)
+        sight = self.sight(backend.spec.windows[layer])
+        queries = q.float().contiguous()
+        return backend.library.attend_rows(backend.heads, sight.struct, queries, keys, values).to(q.dtype)

@@ -75,25 +75,25 @@ class SdpaAttention:
         self._shares: dict[int | None, list[_Share]] = {}
 
     def attend(self, layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-        self.write(layer, k, v)
+        self._write(layer, k, v)
         output = torch.empty_like(q)
         starts = self.step.row_starts
-        for index, share in enumerate(self.shares_of(self.backend.spec.windows[layer])):
+        for index, share in enumerate(self._shares_of(self.backend.spec.windows[layer])):
             rows = slice(starts[index], starts[index + 1])
-            output[rows] = self.attend_one(layer, share, q[rows], k[rows], v[rows])
+            output[rows] = self._attend_one(layer, share, q[rows], k[rows], v[rows])
         return output
 
-    def write(self, layer: int, k: torch.Tensor, v: torch.Tensor) -> None:
+    def _write(self, layer: int, k: torch.Tensor, v: torch.Tensor) -> None:
         """Put k and v [rows, kv_heads, head_dim] at the rows' slots."""
         self.backend.keys[layer].flatten(0, 1).index_copy_(0, self._slots, k)
         self.backend.values[layer].flatten(0, 1).index_copy_(0, self._slots, v)
 
-    def shares_of(self, window: int | None) -> list[_Share]:
+    def _shares_of(self, window: int | None) -> list[_Share]:
         if window not in self._shares:
             self._shares[window] = [_Share(chunk, window, self._device) for chunk in self.step.chunks]
         return self._shares[window]
 
-    def attend_one(
+    def _attend_one(
         self, layer: int, share: _Share, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor
     ) -> torch.Tensor:
         spec = self.backend.spec

@@ -1,4 +1,4 @@
-/* All layers of a decoder for a few rows, in one parallel region: no interpreter, no allocation between operations.
+/* All layers of a decoder in one parallel region: no interpreter and no allocation between operations.
  *
  * Knows packed weights, pages and rows; a step's own arrays come from the caller, scratch memory is taken once a
  * call. Activations are float32 between operations and are rounded to the weights' type where a product reads them.
@@ -37,9 +37,7 @@ typedef struct {
     float *hidden, *qkv, *attended, *parts;
     void *operands, *activated; /* operands: one piece a thread, operand_stride bytes apart */
     long operand_stride;
-    Part **part_lists;
-    int32_t **part_starts;
-    char *memory;
+    Work *work; /* one for each sight */
 } Scratch;
 
 static int weight_type(const Decoder *d) { return d->layers[0].qkv.type; }
@@ -49,8 +47,8 @@ static long rounded(long bytes) { return (bytes + 63) / 64 * 64; }
 static long lay_out(const Decoder *d, const Step *s, int num_threads, Scratch *x, char *memory) {
     long rows = s->num_rows, used = 0, type = weight_type(d);
     const Heads *h = &d->heads;
-    long attended = (long)h->num_heads * h->head_dim, group = h->num_heads / h->num_kv_heads;
-    long widest = d->hidden_size > attended ? d->hidden_size : attended, most_parts = 0;
+    long attended = (long)h->num_heads * h->head_dim;
+    long widest = d->hidden_size > attended ? d->hidden_size : attended, most_slots = 0;
 #define TAKE(field, bytes) x->field = (void *)(memory + used), used += rounded(bytes)
     TAKE(hidden, rows * d->hidden_size * 4);
     TAKE(qkv, rows * (attended + 2L * h->num_kv_heads * h->head_dim) * 4);
@@ -58,16 +56,16 @@ static long lay_out(const Decoder *d, const Step *s, int num_threads, Scratch *x
     TAKE(activated, rows * d->intermediate_size * operand_bytes(type));
     x->operand_stride = rounded(rows * widest * operand_bytes(type));
     TAKE(operands, num_threads * x->operand_stride);
-    TAKE(part_lists, s->num_sights * sizeof(void *));
-    TAKE(part_starts, s->num_sights * sizeof(void *));
+    TAKE(work, s->num_sights * sizeof(Work));
     for (int i = 0; i < s->num_sights; i++) {
-        long parts = count_parts(&s->sights[i], rows);
-        if (parts > most_parts) most_parts = parts;
-        char *list = memory + used, *starts = list + rounded(parts * sizeof(Part));
-        used = starts + rounded((rows + 1) * 4) - memory;
-        if (memory) x->part_lists[i] = (Part *)list, x->part_starts[i] = (int32_t *)starts;
+        Work counted = {0};
+        plan_work(h, &s->sights[i], rows, &counted);
+        if (counted.num_slots > most_slots) most_slots = counted.num_slots;
+        Work w = {.units = (void *)(memory + used)};
+        used += rounded(counted.num_units * sizeof(Unit));
+        if (memory) plan_work(h, &s->sights[i], rows, &w), x->work[i] = w;
     }
-    TAKE(parts, most_parts * h->num_kv_heads * group * (h->head_dim + 2) * 4);
+    TAKE(parts, most_slots * h->num_heads * (h->head_dim + 2) * 4);
 #undef TAKE
     return used;
 }
@@ -171,22 +169,30 @@ static void rotate_and_write(const Decoder *d, const Layer *l, const Step *s, co
         }
 }
 
-static void attend(const Heads *h, const Layer *l, const Sight *sight, const Part *parts, const int32_t *starts,
-                   int num_rows, const float *q, long q_stride, float *scratch, float *out) {
+/* Results lie [slot][head][head_dim + 2], where the heads of a group are those of a unit, row by row. */
+static void attend(const Heads *h, const Sight *sight, const Work *work, const float *q, long q_stride,
+                   const void *keys, const void *values, float *results, float *out) {
     int group = h->num_heads / h->num_kv_heads, dim = h->head_dim;
-    long size = (long)group * (dim + 2);
-#pragma omp for schedule(dynamic, 1)
-    for (long i = 0; i < (long)starts[num_rows] * h->num_kv_heads; i++) {
-        Part part = parts[i / h->num_kv_heads];
-        int kv_head = i % h->num_kv_heads;
-        attend_part(h, sight->tables + sight->table_starts[part.row], part.from, part.to, kv_head,
-                    q + part.row * q_stride + (long)kv_head * group * dim, l->keys, l->values, scratch + i * size);
+    long size = dim + 2L;
+#pragma omp for collapse(2) schedule(dynamic, 1)
+    for (int i = 0; i < work->num_units; i++)
+        for (int kv_head = 0; kv_head < h->num_kv_heads; kv_head++) {
+            const Unit *u = &work->units[i];
+            attend_unit(h, sight, u, kv_head, q + u->first_row * q_stride + (long)kv_head * group * dim, q_stride, keys,
+                        values, results + ((long)u->slot * h->num_heads + (long)kv_head * u->num_rows * group) * size);
+        }
+#pragma omp for schedule(static)
+    for (int i = 0; i < work->num_units; i++) {
+        const Unit *u = &work->units[i];
+        if (i && u->first_row == u[-1].first_row) continue; /* its group of rows was joined at its first unit */
+        for (int r = 0; r < u->num_rows; r++)
+            for (int head = 0; head < h->num_heads; head++) {
+                long row = (long)(head / group) * u->num_rows * group + r * group + head % group;
+                join_parts(results + ((long)u->slot * h->num_heads + row) * size, u->num_parts,
+                           (long)u->num_rows * h->num_heads * size, dim,
+                           out + ((long)(u->first_row + r) * h->num_heads + head) * dim);
+            }
     }
-#pragma omp for collapse(2) schedule(static)
-    for (long r = 0; r < num_rows; r++)
-        for (int head = 0; head < h->num_heads; head++)
-            join_parts(scratch + (starts[r] * h->num_kv_heads + head / group) * size + head % group * (dim + 2),
-                       starts[r + 1] - starts[r], h->num_kv_heads * size, dim, out + (r * h->num_heads + head) * dim);
 }
 
 static void run_layers(const Decoder *d, const Step *s, const Scratch *x) {
@@ -196,8 +202,8 @@ static void run_layers(const Decoder *d, const Step *s, const Scratch *x) {
         norm_operand(d, s, x, l->input_norm, operand);
         project_qkv(l, s, x, operand);
         rotate_and_write(d, l, s, x);
-        attend(&d->heads, l, &s->sights[l->sight], x->part_lists[l->sight], x->part_starts[l->sight], s->num_rows,
-               x->qkv, l->qkv.num_outputs, x->parts, x->attended);
+        attend(&d->heads, &s->sights[l->sight], &x->work[l->sight], x->qkv, l->qkv.num_outputs, l->keys,
+               l->values, x->parts, x->attended);
         to_operand(x->attended, (long)s->num_rows * l->o.num_inputs, l->o.type, operand);
         add_product(&l->o, l->o_bias, s, x, operand);
         norm_operand(d, s, x, l->post_norm, operand);
@@ -213,8 +219,6 @@ int run_decoder(const Decoder *d, const Step *s, int num_threads) {
     char *memory = aligned_alloc(64, bytes);
     if (!memory) return -1;
     lay_out(d, s, num_threads, &x, memory);
-    for (int i = 0; i < s->num_sights; i++)
-        list_parts(&s->sights[i], s->num_rows, x.part_lists[i], x.part_starts[i]);
     int type = weight_type(d);
     for (long i = 0; i < (long)s->num_rows * d->hidden_size; i += LANES)
         store(x.hidden + i, load_as_float(type, s->hidden, i));
@@ -249,18 +253,17 @@ int multiply(const Matrix *w, const void *x, int num_rows, float *out, int num_t
 }
 
 /* out float32 [rows][heads][head_dim]: rows of q, float32 of the same shape, attend to pages that hold their keys. */
-int attend_rows(const Heads *h, const Sight *sight, int num_rows, const float *q, void *keys, void *values, float *out,
-                int num_threads) {
-    long count = count_parts(sight, num_rows), width = (long)h->num_heads * h->head_dim;
-    long lists = rounded(count * sizeof(Part)), starts = rounded((num_rows + 1) * 4);
-    long results = count * h->num_heads * (h->head_dim + 2) * 4;
-    char *memory = aligned_alloc(64, lists + starts + rounded(results));
+int attend_rows(const Heads *h, const Sight *sight, int num_rows, const float *q, const void *keys, const void *values,
+                float *out, int num_threads) {
+    Work w = {0};
+    plan_work(h, sight, num_rows, &w);
+    long units = rounded(w.num_units * sizeof(Unit));
+    char *memory = aligned_alloc(64, units + rounded((long)w.num_slots * h->num_heads * (h->head_dim + 2) * 4));
     if (!memory) return -1;
-    Layer layer = {.keys = keys, .values = values};
-    list_parts(sight, num_rows, (Part *)memory, (int32_t *)(memory + lists));
+    w.units = (void *)memory;
+    plan_work(h, sight, num_rows, &w);
 #pragma omp parallel num_threads(num_threads)
-    attend(h, &layer, sight, (Part *)memory, (int32_t *)(memory + lists), num_rows, q, width,
-           (float *)(memory + lists + starts), out);
+    attend(h, sight, &w, q, (long)h->num_heads * h->head_dim, keys, values, (float *)(memory + units), out);
     free(memory);
     return 0;
 }

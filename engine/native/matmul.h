@@ -1,4 +1,4 @@
-/* Products of few rows with a large matrix, bound by reading the matrix once.
+/* Products of rows with a large matrix: of few rows, bound by reading the matrix once; of many, by arithmetic.
  *
  * A packed matrix [out, in] lies as tiles of 32 outputs, each [in][32] float32 or [in / 2][32][2] bfloat16, so a
  * tile is one stream and every load of it serves several rows. A row's sums run over `in` in the same order

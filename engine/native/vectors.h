@@ -90,24 +90,28 @@ INLINE vfloat exp_of(vfloat x) {
     return (vfloat)((vint)p + (__builtin_convertvector(n, vint) << 23));
 }
 
-/* Lane t of the result is the sum of all lanes of v[t]: each fold halves the vectors, and pairs lanes that differ in
- * one bit, those with the bit clear from the first vector and those with it set from the second. */
-#define FOLD(step, LOW, HIGH)                                                                          \
-    _Pragma("GCC unroll 8") for (int i = 0; i < (step); i++)                                           \
-        v[i] = __builtin_shuffle(v[i], v[i + (step)], LOW) + __builtin_shuffle(v[i], v[i + (step)], HIGH);
-
-INLINE vfloat sums_of_16(vfloat v[LANES]) {
 #ifdef __AVX512F__
-    FOLD(8, ((vint){0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23}), ((vint){8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31}))
-    FOLD(4, ((vint){0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27}), ((vint){4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31}))
-    FOLD(2, ((vint){0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29}), ((vint){2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31}))
-    FOLD(1, ((vint){0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30}), ((vint){1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31}))
-    return v[0];
-#else
-    vfloat s;
-    for (int t = 0; t < LANES; t++) s[t] = sum_of(v[t]);
-    return s;
-#endif
+/* Rows become columns: for each bit, rows that differ in it swap the lanes that differ in it. */
+#define SWAP(step, LOW, HIGH)                                                           \
+    _Pragma("GCC unroll 16") for (int i = 0; i < LANES; i++) if (!(i & (step))) {       \
+        vint a = v[i], b = v[i + (step)];                                               \
+        v[i] = __builtin_shuffle(a, b, ((vint)LOW));                                    \
+        v[i + (step)] = __builtin_shuffle(a, b, ((vint)HIGH));                          \
+    }
+#define LANES_OF(...) {__VA_ARGS__}
+
+INLINE void transpose_16(vint v[LANES]) {
+    SWAP(8, LANES_OF(0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23),
+         LANES_OF(8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31))
+    SWAP(4, LANES_OF(0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27),
+         LANES_OF(4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31))
+    SWAP(2, LANES_OF(0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29),
+         LANES_OF(2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31))
+    SWAP(1, LANES_OF(0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30),
+         LANES_OF(1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31))
 }
+#undef SWAP
+#undef LANES_OF
+#endif
 
 #endif
