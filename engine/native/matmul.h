@@ -28,8 +28,9 @@
 /* More rows than at once pass over a stretch of this many lines of a tile together, while it is in the L1 cache. */
 #define STRETCH 128
 
-/* How far ahead of its use a weight is asked for: the hardware's own prefetching stops at each page. */
-#define PREFETCH_BYTES 4096
+/* How far ahead of its use a weight is asked for: the hardware's own prefetching stops at each page.
+ * On Zen 5, 8 rows take 1.0 times the read floor with it, 1.3 with a third of it, 1.8 without. */
+#define PREFETCH_BYTES 12288
 
 typedef struct {
     const void *tiles;
