@@ -11,7 +11,7 @@ from starlette.types import ASGIApp
 from server import errors
 from server.auth import Keys, RequireKey
 from server.request_id import RequestId
-from server.routes import chat, completions, models, status, tokens
+from server.routes import chat, completions, models, responses, status, tokens
 from server.state import ServerState
 
 WEB = Path(__file__).with_name("web")
@@ -36,6 +36,7 @@ def _routes() -> list[BaseRoute]:
         Route("/v1/models/{model:path}", models.get_model),
         Route("/v1/chat/completions", chat.chat_completions, methods=["POST"]),
         Route("/v1/completions", completions.completions, methods=["POST"]),
+        Route("/v1/responses", responses.responses, methods=["POST"]),
         Route("/tokenize", tokens.tokenize, methods=["POST"]),
         Route("/detokenize", tokens.detokenize, methods=["POST"]),
     ]

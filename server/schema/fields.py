@@ -16,7 +16,7 @@ class Field(NamedTuple):
 
     name: str
     status: Status
-    note: str
+    note: str = ""
     accepts: tuple[Any, ...] = ()
     extension: bool = False
 

@@ -1,0 +1,88 @@
+"""POST /v1/responses."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any
+
+import orjson
+from starlette.requests import Request
+
+from server import generation
+from server.errors import as_api_error
+from server.responses.answer import Answer
+from server.responses.form import ResponseForm, response_usage
+from server.responses.items import Event
+from server.responses.validate import validate_response
+from server.routes.serving import read, state_of, tenant_of
+from server.runtime import Runtime
+from server.schema.responses import ResponseRequest
+from server.state import ServerState
+from server.stream import PREPARED, EventStream, WholeResponse
+from server.validated import ValidatedChat
+
+
+async def responses(request: Request) -> EventStream | WholeResponse:
+    state = state_of(request)
+    runtime = state.serving()
+    state.admission.check_queue()
+    wire = await read(request, ResponseRequest)
+    validated = validate_response(wire, runtime.facts, state.settings.max_media_items)
+    job = _Job(state, runtime, tenant_of(request), validated, ResponseForm(wire))
+    return EventStream(job.stream(), state.settings.send_timeout) if wire.stream else WholeResponse(job.whole)
+
+
+def _sse(event: Event) -> bytes:
+    return b"event: " + event["type"].encode() + b"\ndata: " + orjson.dumps(event) + b"\n\n"
+
+
+class _Job:
+    def __init__(
+        self, state: ServerState, runtime: Runtime, tenant: str, request: ValidatedChat, form: ResponseForm
+    ) -> None:
+        self._state = state
+        self._runtime = runtime
+        self._tenant = tenant
+        self._request = request
+        self._form = form
+        self._answer = Answer()
+
+    async def whole(self) -> dict[str, Any]:
+        async with (
+            generation.chat(self._state, self._runtime, self._tenant, self._request) as answering,
+            aclosing(answering.pieces()) as pieces,
+        ):
+            async for _, piece in pieces:
+                for _ in self._answer.feed(piece):
+                    pass
+            return self._form.response(self._answer.status, self._answer.output(), response_usage(answering))
+
+    async def stream(self) -> AsyncGenerator[bytes, None]:
+        """A failure after the first event is `response.failed`, the published end of a stream that fails."""
+        begun = False
+        try:
+            async with (
+                generation.chat(self._state, self._runtime, self._tenant, self._request) as answering,
+                aclosing(answering.pieces()) as pieces,
+            ):
+                yield PREPARED
+                async for _, piece in pieces:
+                    if not begun:
+                        begun = True
+                        yield self._opening()
+                    if events := b"".join(
+                        _sse(self._form.numbered(event)) for event in self._answer.feed(piece)
+                    ):
+                        yield events
+                status = self._answer.status
+                response = self._form.response(status, self._answer.output(), response_usage(answering))
+                yield _sse(self._form.lifecycle(status, response))
+        except Exception as error:
+            if not begun:
+                raise
+            self._answer.break_off()
+            response = self._form.response("failed", self._answer.output(), error=as_api_error(error))
+            yield _sse(self._form.lifecycle("failed", response))
+
+    def _opening(self) -> bytes:
+        response = self._form.response("in_progress", [])
+        return b"".join(_sse(self._form.lifecycle(name, response)) for name in ("created", "in_progress"))
