@@ -11,7 +11,7 @@ from starlette.types import ASGIApp
 from server import errors
 from server.auth import Keys, RequireKey
 from server.request_id import RequestId
-from server.routes import chat, completions, models, responses, status, tokens
+from server.routes import chat, completions, models, responses, status, tokens, transcriptions
 from server.state import ServerState
 
 WEB = Path(__file__).with_name("web")
@@ -37,6 +37,7 @@ def _routes() -> list[BaseRoute]:
         Route("/v1/chat/completions", chat.chat_completions, methods=["POST"]),
         Route("/v1/completions", completions.completions, methods=["POST"]),
         Route("/v1/responses", responses.responses, methods=["POST"]),
+        Route("/v1/audio/transcriptions", transcriptions.transcriptions, methods=["POST"]),
         Route("/tokenize", tokens.tokenize, methods=["POST"]),
         Route("/detokenize", tokens.detokenize, methods=["POST"]),
     ]

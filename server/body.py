@@ -26,24 +26,27 @@ T = TypeVar("T")
 async def read_json(request: Request, max_bytes: int, timeout_s: float, understand: Callable[[Any], T]) -> T:
     """`understand` applied to the body's JSON, beside the event loop where the body is long.
     PayloadTooLarge before it is buffered; BadRequest for whatever is not plain JSON."""
-    _check_content_type(request.headers.get("content-type", ""))
-    body = await _read(request, max_bytes, timeout_s)
+    check_content_type(request, "application/json")
+    body = await read_body(request, max_bytes, timeout_s)
     if len(body) <= PARSE_INLINE_BYTES:
         return understand(parse_json(body))
     return await asyncio.to_thread(lambda: understand(parse_json(body)))
 
 
-def _check_content_type(content_type: str) -> None:
+def check_content_type(request: Request, expected: str) -> None:
+    """UnsupportedMedia for any other type, or for text in any other encoding than UTF-8."""
+    content_type = request.headers.get("content-type", "")
     kind, *options = (part.strip().lower() for part in content_type.split(";"))
     charset = next(
         (option.removeprefix("charset=").strip('"') for option in options if option.startswith("charset=")),
         "utf-8",
     )
-    if kind != "application/json" or charset not in ("utf-8", "utf8"):
-        raise UnsupportedMedia("Content-Type must be application/json, in UTF-8.")
+    if kind != expected or charset not in ("utf-8", "utf8"):
+        raise UnsupportedMedia(f"Content-Type must be {expected}, in UTF-8.")
 
 
-async def _read(request: Request, max_bytes: int, timeout_s: float) -> bytes:
+async def read_body(request: Request, max_bytes: int, timeout_s: float) -> bytes:
+    """PayloadTooLarge before more than `max_bytes` are held, RequestTimeout if they come too slowly."""
     too_large = f"The request body is larger than {max_bytes} bytes."
     length = request.headers.get("content-length", "")
     if length.isdecimal() and (len(length) > 18 or int(length) > max_bytes):

@@ -3,7 +3,10 @@
 from pathlib import Path
 
 from server.flags import reference_page
-from server.schema.fields import SECTIONS, Field, Section
+from server.schema import fields, responses_fields, transcriptions_fields
+from server.schema.fields import Field, Section
+
+SECTIONS = (*fields.SECTIONS, *responses_fields.SECTIONS, *transcriptions_fields.SECTIONS)
 
 _INTRODUCTION = """# API
 
@@ -15,31 +18,49 @@ refused too, unless `--allow-unknown-fields` is set.
 ## What holds for all endpoints
 
 - Every route but `/health`, `/ready` and the web page wants `Authorization: Bearer <key>` once a key is
-configured.
+  configured.
 - Errors are `{"error": {"message", "type", "param", "code"}}`. 400: the request; 401: the key; 404: route
-or model; 408: the
-  body came too slowly; 413: it was too large; 415: it was not JSON; 503 with `Retry-After`: loading,
-  draining or full.
+  or model; 408: the body came too slowly; 413: it was too large; 415: it was not JSON (or, for a sound, no
+  form); 503 with `Retry-After`: loading, draining or full.
 - A body must be UTF-8 JSON, without duplicate keys, NaN, numbers beyond float64, half surrogate pairs, or
-nesting over 100.
+  nesting over 100.
 - A client that closes its connection, or the sending half of it, cancels its request.
 - `usage` always tells cached, image and audio tokens. `completion_tokens` counts every generated token that
-was read, the
-  one that ended the answer included.
+  was read, the one that ended the answer included.
 - A limit on tokens that exceeds what the context leaves is cut to it. A prompt that fills the context is
-refused.
-- Streams: the role first, one finish reason for each choice, usage last, then `[DONE]`; `: ping` comments
-while nothing comes.
-  A failure after the stream began is an `error` event, after which the connection is broken off without an
-  end.
+  refused.
+- Streams of chats and completions: the role first, one finish reason for each choice, usage last, then
+  `[DONE]`; `: ping` comments while nothing comes. A failure after the stream began is an `error` event,
+  after which the connection is broken off without an end.
 - `reasoning_content` (an extension) holds what a model wrote between `<think>` and `</think>`, where its
-tokenizer has both
-  tokens and its template knows them; `content` then begins after it. Not with a grammar or a forced tool
-  call.
+  tokenizer has both tokens and its template knows them; `content` then begins after it. Not with a grammar
+  or a forced tool call.
 - Tool calls are read in the form `<tool_call>{"name": ..., "arguments": {...}}</tool_call>`. What does not
-parse is content.
+  parse is content.
 - JSON that a schema forces is written in one way, `{"a": 1, "b": [2]}`: a space after comma and colon, no
-other blanks. """
+  other blanks.
+
+## What holds for /v1/responses
+
+- Nothing is stored: each request brings all its items, and `store` is false in every response.
+- A thought, a text and each call are items of their own. Sent back as `input`, they become one assistant
+  message again, so that the cache finds it. A thought is a `reasoning` item whose `content` is plain text;
+  its summary is empty.
+- A stream has the published events in their order and ends with `response.completed`, `response.incomplete`
+  (`max_output_tokens`) or `response.failed`. Nothing follows the last event. An answer that fails before
+  its first event has an HTTP status instead, or, once a `: ping` went out, an `error` event.
+- Built-in tools, MCP servers and custom tools are refused by name, and so are all items that belong to
+  them.
+
+## What holds for /v1/audio/transcriptions
+
+- A sound becomes one chat turn: the sound, then the operator's `--transcription-prompt`, then what
+  `language` and `prompt` add. Any model that takes audio can be asked; how well it transcribes is the
+  model's own affair.
+- A transcript that the context cuts off is an error (`context_length_exceeded`), as no field could say that
+  it lacks its end.
+- The form is bounded like every body (`--max-body-bytes`); its text fields by 64 KiB each.
+"""
 
 
 def api_page() -> str:

@@ -94,7 +94,18 @@ class Settings(BaseModel):
         36_000_000, gt=0, description="Pixels of one picture, from its header, before it is decoded."
     )
     max_request_pixels: int = Field(144_000_000, gt=0, description="Pixels of all pictures of a request.")
+    named_media_memory: ByteSize = Field(
+        ByteSize(256 << 20),
+        ge=0,
+        description="Encoded pictures and sounds kept because requests gave them a `uuid`.",
+    )
     max_audio_seconds: float = Field(600.0, gt=0, description="Length of one sound; decoding stops there.")
+
+    transcription_prompt: str = Field(
+        "Transcribe the speech in this audio word for word. Answer with the transcript only.",
+        min_length=1,
+        description="What the model is asked to do with the sound of a transcription request.",
+    )
 
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="What is logged.")
     debug: bool = Field(False, description="Check the cache's books whenever the engine is idle; slower.")

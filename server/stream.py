@@ -40,7 +40,8 @@ class ClientLeft(Exception):
 
 
 class WholeResponse:
-    """ASGI response: runs `work`, sends its JSON; a client that leaves cancels it."""
+    """ASGI response: runs `work`, sends its JSON, or a string as plain text. A client that leaves cancels
+    it."""
 
     def __init__(self, work: Callable[[], Coroutine[Any, Any, Any]]) -> None:
         self._work = work
@@ -52,10 +53,13 @@ class WholeResponse:
             await asyncio.wait({work, left}, return_when=asyncio.FIRST_COMPLETED)
             if not work.done():
                 return
-            body = orjson.dumps(work.result())
+            result = work.result()
+            is_text = isinstance(result, str)
+            body = result.encode() if is_text else orjson.dumps(result)
         finally:
             await _cancel(work, left)
-        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+        content_type = b"text/plain; charset=utf-8" if is_text else b"application/json"
+        headers = [(b"content-type", content_type), (b"content-length", str(len(body)).encode())]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 

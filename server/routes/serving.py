@@ -7,6 +7,7 @@ from starlette.requests import Request
 
 from server.auth import ANYONE
 from server.body import read_json
+from server.form import read_form
 from server.schema.wire import Wire, parse
 from server.state import ServerState
 
@@ -32,6 +33,19 @@ async def read(request: Request, model: type[WireT]) -> WireT:
         settings.body_timeout,
         lambda data: parse(model, data, settings.allow_unknown_fields),
     )
+    _warn_of(ignored)
+    return wire
+
+
+async def read_upload(request: Request, model: type[WireT]) -> WireT:
+    """As `read`, from a multipart form."""
+    settings = state_of(request).settings
+    data = await read_form(request, settings.max_body_bytes, settings.body_timeout)
+    wire, ignored = parse(model, data, settings.allow_unknown_fields)
+    _warn_of(ignored)
+    return wire
+
+
+def _warn_of(ignored: list[str]) -> None:
     if ignored:
         logger.warning("ignored unknown request fields: %s", ", ".join(name[:50] for name in ignored[:10]))
-    return wire

@@ -7,7 +7,7 @@ from pydantic import BeforeValidator, Discriminator, Field, StringConstraints, T
 from pydantic_core import PydanticCustomError
 
 from server.schema import responses_fields as fields
-from server.schema.chat import InputAudioPart, Name, RefusalPart
+from server.schema.chat import Name, RefusalPart
 from server.schema.sampling import CacheSalt
 from server.schema.wire import Wire, told_apart_by
 
@@ -48,6 +48,18 @@ class InputImage(Wire):
     prompt_cache_breakpoint: dict[str, Any] | None = None
 
 
+class Sound(Wire):
+    section = fields.SOUND
+    data: str
+    format: Literal["wav", "mp3"]
+
+
+class InputAudio(Wire):
+    section = fields.INPUT_AUDIO
+    type: Literal["input_audio"]
+    input_audio: Sound
+
+
 class OutputText(Wire):
     section = fields.OUTPUT_TEXT
     type: Literal["output_text"]
@@ -59,7 +71,7 @@ class OutputText(Wire):
 UserPart = Annotated[
     Annotated[InputText, Tag("<input_text>")]
     | Annotated[InputImage, Tag("<input_image>")]
-    | Annotated[InputAudioPart, Tag("<input_audio>")],
+    | Annotated[InputAudio, Tag("<input_audio>")],
     told_apart_by("type", "input_text, input_image or input_audio"),
     _only("input_text", "input_image", "input_audio"),
 ]

@@ -120,6 +120,16 @@ INPUT_IMAGE = Section(
         _BREAKPOINT,
     ),
 )
+INPUT_AUDIO = Section(
+    "input_audio parts of `input`", (Field("type", "honoured"), Field("input_audio", "honoured"))
+)
+SOUND = Section(
+    "input_audio of `input`",
+    (
+        Field("data", "honoured", "base64"),
+        Field("format", "honoured", "`wav` or `mp3`; the bytes themselves decide how they are read"),
+    ),
+)
 OUTPUT_TEXT = Section(
     "output_text parts",
     (

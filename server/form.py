@@ -1,0 +1,69 @@
+"""A multipart form: bounded while it arrives, then its fields and its file, as the wire types take them.
+
+Knows nothing of what the fields mean. Nothing is written to disk.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import Any
+
+from starlette.datastructures import FormData, UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
+from starlette.requests import Request
+
+from server.body import check_content_type, read_body
+from server.errors import BadRequest
+
+MAX_FIELDS = 64
+MAX_FIELD_BYTES = 64 << 10
+_SLICE_BYTES = 1 << 20
+"""Parsed at once: the event loop is let go in between."""
+
+
+async def read_form(request: Request, max_bytes: int, timeout_s: float) -> dict[str, Any]:
+    """Text fields as strings, `name[]` as lists of them, a file as bytes; an empty text field is absent.
+
+    PayloadTooLarge before it is buffered; BadRequest for what is no form.
+    """
+    check_content_type(request, "multipart/form-data")
+    body = await read_body(request, max_bytes, timeout_s)
+    parser = MultiPartParser(
+        request.headers, _slices(body), max_files=1, max_fields=MAX_FIELDS, max_part_size=MAX_FIELD_BYTES
+    )
+    parser.spool_max_size = max_bytes + 1
+    try:
+        form = await parser.parse()
+    except MultiPartException as error:
+        raise _invalid(error.message) from None
+    except ValueError:
+        raise _invalid("it can't be parsed") from None
+    try:
+        return await _fields(form)
+    finally:
+        await form.close()
+
+
+async def _slices(body: bytes) -> AsyncGenerator[bytes, None]:
+    for start in range(0, len(body), _SLICE_BYTES):
+        yield body[start : start + _SLICE_BYTES]
+        await asyncio.sleep(0)
+
+
+async def _fields(form: FormData) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    for full_name, value in form.multi_items():
+        name, bracket, _ = full_name.partition("[")
+        content = await value.read() if isinstance(value, UploadFile) else value
+        if content == "":
+            continue
+        if bracket:
+            fields.setdefault(name, []).append(content)
+        elif name in fields:
+            raise BadRequest(f"{name[:100]}: given twice.", param=name[:100])
+        else:
+            fields[name] = content
+    return fields
+
+
+def _invalid(reason: str) -> BadRequest:
+    return BadRequest(f"The request body is not a valid form: {reason}", code="invalid_form")
