@@ -1,7 +1,7 @@
 """One sequence as a chain of blocks, and the cached blocks found along it. Knows neither owners nor
 counts."""
 
-from kvcache.keys import BlockKey, block_key
+from kvcache.block_keys import BlockKey, block_key
 from kvcache.sequence import TokenBlock, TokenSequence
 
 

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
+from kvcache.block_keys import MAX_HASH_BITS
 from kvcache.chain import BlockChain, CachedBlock
 from kvcache.holding import Holding
-from kvcache.keys import MAX_HASH_BITS
 from kvcache.pool import BlockPool
 from kvcache.prefix import PrefixCache
 from kvcache.promises import Promises

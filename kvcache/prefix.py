@@ -3,8 +3,8 @@ counts."""
 
 from itertools import count
 
+from kvcache.block_keys import BlockKey
 from kvcache.chain import BlockChain, CachedBlock
-from kvcache.keys import BlockKey
 from kvcache.sequence import TokenSequence
 
 

@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
+from kvcache.block_keys import BlockKey
 from kvcache.chain import BlockChain
-from kvcache.keys import BlockKey
 from kvcache.sequence import TokenSequence
 
 

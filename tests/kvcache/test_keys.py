@@ -2,7 +2,8 @@ from itertools import product
 
 import pytest
 
-from kvcache.keys import MediaKey, block_key, content_digest, frame, media_key
+from kvcache.block_keys import block_key
+from kvcache.keys import MediaKey, content_digest, frame, media_key
 from kvcache.spans import MediaSpan
 
 CAT, DOG = MediaKey(b"c" * 32), MediaKey(b"d" * 32)
