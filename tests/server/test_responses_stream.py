@@ -179,7 +179,10 @@ def test_the_official_client_creates_streams_and_parses(bench: Bench) -> None:
             final = stream.get_final_response()
         assert "".join(texts) == final.output_text
         assert final.output_parsed == Weather(city="Oslo", degrees=-3)
+        again: Any = [{"role": "user", "content": "hi"}, *final.output, {"role": "user", "content": "more"}]
+        assert client.responses.create(model="bytes", input=again).output_text
     assert bench.engine.requests[1].grammar is not None
+    assert bench.prompts.seen[-1]["messages"][1] == {"role": "assistant", "content": final.output_text}
 
 
 def test_the_official_client_goes_through_a_tool_loop() -> None:
