@@ -74,26 +74,40 @@ def _user_content(message: UserMessage, place: str, media: list[MediaRef]) -> st
         if isinstance(part, TextPart):
             parts.append({"type": "text", "text": part.text})
             continue
-        ref = _media_ref(part, f"{place}.content[{index}]")
+        ref = media_ref(part, f"{place}.content[{index}]")
         media.append(ref)
         parts.append({"type": ref.kind})
     return parts
 
 
-def _media_ref(part: ImagePart | InputAudioPart | AudioUrlPart, place: str) -> MediaRef:
+def media_ref(part: ImagePart | InputAudioPart | AudioUrlPart, place: str) -> MediaRef:
+    """BadRequest for a part with neither data nor a name."""
+    param = f"{place}.{part.type}"
     match part:
         case ImagePart():
-            return image_ref(part.image_url.url, part.image_url.detail, f"{place}.image_url")
+            image = part.image_url
+            url = _data(image, image and image.url, part.uuid, param, "url")
+            return image_ref(url, image.detail if image else "auto", param, part.uuid)
         case InputAudioPart():
-            return MediaRef(
-                "audio", part.input_audio.data, part.input_audio.format, "", f"{place}.input_audio"
-            )
+            audio = part.input_audio
+            data = _data(audio, audio and audio.data, part.uuid, param, "data")
+            return MediaRef("audio", data, audio and audio.format, "", param, part.uuid)
         case AudioUrlPart():
-            return MediaRef("audio", part.audio_url.url, None, "", f"{place}.audio_url")
+            sound = part.audio_url
+            url = _data(sound, sound and sound.url, part.uuid, param, "url")
+            return MediaRef("audio", url, None, "", param, part.uuid)
 
 
-def image_ref(url: str, detail: str, param: str) -> MediaRef:
-    return MediaRef("image", url, None, "detail=low" if detail == "low" else "", param)
+def _data(holder: object, data: str | None, uuid: str | None, param: str, field: str) -> str:
+    """Empty only where the client's own name stands for the data."""
+    if data is None and uuid is None:
+        missing = param if holder is None else f"{param}.{field}"
+        raise BadRequest(f"{missing}: Field required.", param=missing, code="missing_required_parameter")
+    return data or ""
+
+
+def image_ref(url: str, detail: str, param: str, uuid: str | None = None) -> MediaRef:
+    return MediaRef("image", url, None, "detail=low" if detail == "low" else "", param, uuid)
 
 
 def check_media(media: list[MediaRef], facts: ModelFacts, max_media_items: int) -> None:

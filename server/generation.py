@@ -137,7 +137,7 @@ async def resolve(media: MediaRequest, refs: tuple[MediaRef, ...]) -> list[Resol
 
     async def one(ref: MediaRef) -> ResolvedMedia:
         try:
-            return await media.resolve(MediaPart(ref.kind, ref.source, ref.format, ref.options))
+            return await media.resolve(MediaPart(ref.kind, ref.source, ref.format, ref.options, ref.uuid))
         except MediaError as error:
             raise BadRequest(str(error), param=ref.param, code=error.code) from None
 

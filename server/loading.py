@@ -104,6 +104,7 @@ def _media(settings: Settings, processing: Processing) -> MediaPipeline:
         max_image_pixels=settings.max_image_pixels,
         max_request_pixels=settings.max_request_pixels,
         max_audio_seconds=settings.max_audio_seconds,
+        max_named_bytes=int(settings.named_media_memory),
     )
     rules = FetchRules(allowed_hosts=frozenset(settings.allowed_media_domains))
     return MediaPipeline(processing, limits, SourceReader(rules, settings.allowed_media_path))

@@ -25,14 +25,15 @@ class ModelFacts(NamedTuple):
 
 @dataclass(frozen=True)
 class MediaRef:
-    """One picture or sound, not yet read. `source` is a URL or base64; `param` is its place in the
-    request."""
+    """One picture or sound, not yet read. `source` is a URL or base64; `param` is its place in the request;
+    `uuid` the client's own name for it, with which the source may be empty."""
 
     kind: str
     source: str
     format: str | None
     options: str
     param: str
+    uuid: str | None = None
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,14 @@ class MediaPart(NamedTuple):
     kind: "image" or "audio". source: a URL (`data:`, and where allowed `http:`, `https:`, `file:`), or with a
     `format` the bare base64 data of an `input_audio` part.
     options: canonical text of the options that change the result, "" or "detail=low".
+    uuid: the name that the client gave to this content. With a name the source may be without data.
     """
 
     kind: str
     source: str
     format: str | None = None
     options: str = ""
+    uuid: str | None = None
 
 
 class ResolvedMedia(NamedTuple):

@@ -12,7 +12,8 @@ class MediaLimits:
     otherwise.
 
     The process holds at most `max_decoded_bytes` of decoded pixels and samples (and a decoder's working
-    copies, about as much again), plus for each admitted request `max_request_encoded_bytes`.
+    copies, about as much again), `max_named_bytes` of encoded media that requests gave a name to, plus for
+    each admitted request `max_request_encoded_bytes`.
     """
 
     max_items: int = 64
@@ -29,6 +30,8 @@ class MediaLimits:
     max_decoded_bytes: int = 1 << 30
     decode_timeout_s: float = 30.0
     max_layouts: int = 65_536
+    max_named_bytes: int = 256 << 20
+    max_names: int = 65_536
     num_workers: int = 2
 
 

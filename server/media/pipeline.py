@@ -20,7 +20,8 @@ from server.media.flights import Flights
 from server.media.image import decode_image, read_header
 from server.media.item import MediaPart, ResolvedMedia
 from server.media.limits import MediaLimits, RequestBudget
-from server.media.source import SourceReader
+from server.media.named import Name, NamedMedia
+from server.media.source import Encoded, SourceReader, has_data
 from server.media.workers import Job, Workers
 
 _NOMINAL_RATE = 48_000
@@ -64,6 +65,7 @@ class MediaPipeline:
         self._processing = processing
         self._reader = reader or SourceReader()
         self._workers = Workers(self.limits.num_workers)
+        self._named = NamedMedia(self.limits.max_named_bytes, self.limits.max_names)
         self._decoded = DecodedStore(self.limits.max_decoded_bytes)
         self._layouts: OrderedDict[_Name, _Known] = OrderedDict()
         self._sightings: Flights[_Known] = Flights()
@@ -192,9 +194,7 @@ class RequestMedia:
         self._budget.charge_item()
         if part.kind not in processing.kinds:
             raise MediaError(f"This model takes no {part.kind}.", "unsupported_media")
-        source = await pipeline._reader.read(
-            part, pipeline.limits.max_encoded_bytes, self._budget.charge_encoded
-        )
+        source = await self._source(part)
         encoded = _Encoded(part.kind, source.data, part.options)
         name = _Name(
             self._namespace, media_key(part.kind, source.digest, processing.fingerprint, part.options)
@@ -207,7 +207,20 @@ class RequestMedia:
             self._budget.charge_decoded(part.kind, known.amount)
         else:
             known = await self._first_sight(name, encoded)
+        if part.uuid is not None:
+            pipeline._named.bind(Name(self._namespace, part.kind, part.uuid), source)
         return ResolvedMedia(part.kind, name.key, known.layout)
+
+    async def _source(self, part: MediaPart) -> Encoded:
+        """What the part brings along, or what it names."""
+        pipeline = self._pipeline
+        if part.uuid is None or has_data(part):
+            return await pipeline._reader.read(
+                part, pipeline.limits.max_encoded_bytes, self._budget.charge_encoded
+            )
+        source = pipeline._named.find(Name(self._namespace, part.kind, part.uuid))
+        self._budget.charge_encoded(len(source.data))
+        return source
 
     async def _first_sight(self, name: _Name, encoded: _Encoded) -> _Known:
         """Charged to this request before (pictures) or after (sounds) joining a flight that others may

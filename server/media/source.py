@@ -63,6 +63,14 @@ class SourceReader:
         return Encoded(data, await asyncio.to_thread(lambda: hashlib.sha256(data).digest()))
 
 
+def has_data(part: MediaPart) -> bool:
+    """False for an empty source and for a data URL that ends with its comma."""
+    source = part.source
+    if part.format is not None or len(source) > _MAX_PREFIX:
+        return bool(source)
+    return bool(source) and _DATA_URL.fullmatch(source) is None
+
+
 def _data_start(url: str, kind: str) -> int:
     match = _DATA_URL.match(url[: _MAX_PREFIX + 1])
     if match is None:

@@ -30,41 +30,47 @@ class RefusalPart(Wire):
     refusal: str
 
 
+MediaUuid = Annotated[str, StringConstraints(pattern=r"^[\x21-\x7e]{1,256}$")]
+
+
 class ImageUrl(Wire):
     section = fields.IMAGE_URL
-    url: str
+    url: str | None = None
     detail: Literal["auto", "low", "high", "original"] = "auto"
 
 
 class ImagePart(Wire):
     section = fields.IMAGE_PART
     type: Literal["image_url"]
-    image_url: ImageUrl
+    image_url: ImageUrl | None = None
     prompt_cache_breakpoint: dict[str, Any] | None = None
+    uuid: MediaUuid | None = None
 
 
 class InputAudio(Wire):
     section = fields.INPUT_AUDIO
-    data: str
+    data: str | None = None
     format: Literal["wav", "mp3"]
 
 
 class InputAudioPart(Wire):
     section = fields.INPUT_AUDIO_PART
     type: Literal["input_audio"]
-    input_audio: InputAudio
+    input_audio: InputAudio | None = None
     prompt_cache_breakpoint: dict[str, Any] | None = None
+    uuid: MediaUuid | None = None
 
 
 class AudioUrl(Wire):
     section = fields.AUDIO_URL
-    url: str
+    url: str | None = None
 
 
 class AudioUrlPart(Wire):
     section = fields.AUDIO_URL_PART
     type: Literal["audio_url"]
-    audio_url: AudioUrl
+    audio_url: AudioUrl | None = None
+    uuid: MediaUuid | None = None
 
 
 UserPart = Annotated[

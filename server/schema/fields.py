@@ -59,6 +59,13 @@ def _refused(name: str, note: str, accepts: Sequence[Any] = ()) -> Field:
 _BREAKPOINT = _harmless(
     "prompt_cache_breakpoint", "every full block of a prompt is cached; no marks are needed"
 )
+_UUID = _honoured(
+    "uuid",
+    "1 to 256 characters: your own name for this content, bound to API key, `cache_salt` and the bytes that "
+    "first came with it. A later part with the same uuid may leave its data out, as long as they are held "
+    "(`--named-media-memory`); else 400 `media_uuid_not_found`. Other bytes: 400 `media_uuid_conflict`",
+    extension=True,
+)
 _NAME = _harmless("name", "chat templates have no place for a participant's name")
 
 _SAMPLING = (
@@ -198,9 +205,9 @@ IMAGE_PART = Section(
     "image_url parts",
     (
         _honoured("type"),
-        _honoured("image_url", "an object; a bare string is refused"),
+        _honoured("image_url", "an object; a bare string is refused; may be left out with `uuid`"),
         _BREAKPOINT,
-        _refused("uuid", "media are known by their content"),
+        _UUID,
     ),
 )
 IMAGE_URL = Section(
@@ -212,7 +219,10 @@ IMAGE_URL = Section(
         ),
     ),
 )
-INPUT_AUDIO_PART = Section("input_audio parts", (_honoured("type"), _honoured("input_audio"), _BREAKPOINT))
+INPUT_AUDIO_PART = Section(
+    "input_audio parts",
+    (_honoured("type"), _honoured("input_audio", "may be left out with `uuid`"), _BREAKPOINT, _UUID),
+)
 INPUT_AUDIO = Section(
     "input_audio",
     (
@@ -224,8 +234,8 @@ AUDIO_URL_PART = Section(
     "audio_url parts (an extension)",
     (
         Field("type", "honoured", "", extension=True),
-        Field("audio_url", "honoured", "", extension=True),
-        Field("uuid", "refused", "media are known by their content"),
+        Field("audio_url", "honoured", "may be left out with `uuid`", extension=True),
+        _UUID,
     ),
 )
 AUDIO_URL = Section("audio_url", (Field("url", "honoured", "as for images", extension=True),))

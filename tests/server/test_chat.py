@@ -258,7 +258,19 @@ BAD: list[tuple[dict[str, Any], str]] = [
         {"messages": [{"role": "user", "content": [{"type": "file", "file": {"file_id": "x"}}]}]},
         "messages[0].content[0]",
     ),
-    ({"messages": [{"role": "user", "content": [image() | {"uuid": "x"}]}]}, "messages[0].content[0].uuid"),
+    ({"messages": [{"role": "user", "content": [image() | {"uuid": "a b"}]}]}, "messages[0].content[0].uuid"),
+    (
+        {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]},
+        "messages[0].content[0].image_url",
+    ),
+    (
+        {
+            "messages": [
+                {"role": "user", "content": [{"type": "input_audio", "input_audio": {"format": "wav"}}]}
+            ]
+        },
+        "messages[0].content[0].input_audio.data",
+    ),
     (
         {
             "messages": [
