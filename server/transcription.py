@@ -36,7 +36,7 @@ async def validate_transcription(
     sampling = SamplingFields.model_construct(
         temperature=request.temperature, stream=request.stream, cache_salt=request.cache_salt
     )
-    sound = (await asyncio.to_thread(pybase64.b64encode, request.file)).decode()
+    sound = await asyncio.to_thread(pybase64.b64encode_as_string, request.file)
     media = MediaRef("audio", sound, "wav", "", "file")
     check_media([media], facts, settings.max_media_items)
     text = settings.transcription_prompt

@@ -9,7 +9,7 @@ from typing import Any
 from server.conversation import RESERVED_KWARGS, check_media, image_ref, tool_call
 from server.errors import BadRequest
 from server.schema.chat import RefusalPart
-from server.schema.responses import (
+from server.schema.response_items import (
     FunctionCall,
     FunctionOutput,
     InputImage,
@@ -19,8 +19,8 @@ from server.schema.responses import (
     InstructionMessage,
     OutputMessage,
     ReasoningItem,
-    ResponseRequest,
 )
+from server.schema.responses import ResponseRequest
 from server.validated import Conversation, MediaRef, ModelFacts
 
 

@@ -29,7 +29,7 @@ from openai.types.responses import (
 )
 
 from server.schema import fields as chat_fields
-from server.schema import responses, responses_fields, transcriptions, transcriptions_fields
+from server.schema import response_items, responses, responses_fields, transcriptions, transcriptions_fields
 from server.schema.fields import Section
 from server.schema.wire import Wire
 from tests.server.fakes import Bench
@@ -81,7 +81,7 @@ def test_no_published_field_is_forgotten(published: type, section: Section) -> N
 def wire_types() -> list[type[Wire]]:
     found = {
         value
-        for module in (responses, transcriptions)
+        for module in (responses, response_items, transcriptions)
         for value in vars(module).values()
         if isinstance(value, type) and issubclass(value, Wire) and value.__module__ == module.__name__
     }
