@@ -6,6 +6,7 @@ generate.
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import soundfile
@@ -39,7 +40,8 @@ class Demo:
         self.images = AutoImageProcessor.from_pretrained(checkpoint, backend="pil")
         self.sounds = WhisperFeatureExtractor.from_pretrained(checkpoint)
         load = Qwen2_5OmniThinkerForConditionalGeneration.from_pretrained
-        self.model, self.loading = load(checkpoint, dtype=torch.float32, output_loading_info=True)
+        loaded: Any = load(checkpoint, dtype=torch.float32, output_loading_info=True)
+        self.model, self.loading = loaded
 
     def render(self, turns: list[Turn]) -> tuple[str, list[Image.Image], list[np.ndarray]]:
         """The templated text, and the media in order."""

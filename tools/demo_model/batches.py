@@ -26,9 +26,9 @@ from tools.demo_model.sizes import AUDIO, CHUNK_FRAMES
 from tools.demo_model.sounds import Sound
 from tools.demo_model.tokens import SYSTEMS
 
-MIX = ("picture",) * 13 + ("picture turns",) * 4 + ("sound",) * 6 + ("sound turns",) * 2 + ("both",) * 4 + (
-    "two pictures", "mixed turns", "text")  # fmt: skip
-PICTURES, CHUNKS = 24, 16
+MIX = ("picture",) * 7 + ("picture turns",) * 2 + ("sound",) * 3 + ("sound turns",) + ("both",) * 2
+RARE = ("two pictures", "mixed turns", "text")  # one of these a step
+PICTURES, CHUNKS = 13, 9
 
 
 class Batch(NamedTuple):
@@ -176,8 +176,11 @@ class Batches:
         self.chosen: list[int] = []
         self.mels: list[Tensor] = []
         self.frames: list[int] = []
-        self.sounds_to_come = sum(kind in ("sound", "sound turns", "both", "mixed turns") for kind in MIX)
-        rows = [self.make_row(kind) for kind in MIX]
+        kinds = (*MIX, self.rng.choice(RARE))
+        self.sounds_to_come = sum(kind in ("sound", "sound turns", "both", "mixed turns") for kind in kinds)
+        rows = [self.make_row(kind) for kind in kinds]
+        while len(self.chosen) < PICTURES:  # shapes are fixed: what is left over is seen but not asked about
+            self.take_picture()
         patches, rotary, lengths, patch_labels = self.pictures.load(self.chosen)
         spare = CHUNKS - len(self.frames)
         mel = torch.cat([*self.mels, torch.zeros(spare, AUDIO["mels"], CHUNK_FRAMES)])

@@ -1,9 +1,7 @@
-"""The held-out evaluation: fonts, words and voices never trained on, exact match of whole answers, fixed
-seed.
+"""The held-out evaluation: fonts, words and voices never trained on, whole answers, a fixed seed.
 
-`python -m tools.demo_model.evaluate [PER_CATEGORY]` prints a table; needs the fonts and speech programs of
-the
-training. Human digits are read from Debian's asterisk-core-sounds-en-wav where it is installed.
+`python -m tools.demo_model.evaluate [PER_CATEGORY [FOLDER]]` prints a table. Needs the fonts and speech
+programs of the training; human digits are read from Debian's asterisk-core-sounds-en-wav if it is there.
 """
 
 import random
@@ -14,10 +12,11 @@ from pathlib import Path
 
 from PIL import Image
 
-from tools.demo_model import ask_sound
+from tools.demo_model import ask_picture, ask_sound
 from tools.demo_model.answer import Demo, Part, Turn, load_sound
 from tools.demo_model.ask_more import about_no_picture, about_no_sound, ask_both, small_talk
-from tools.demo_model.ask_picture import QA, UNSURE, ask_picture
+from tools.demo_model.ask_picture import QA, UNSURE
+from tools.demo_model.ask_picture import ask_picture as ask_about_picture
 from tools.demo_model.ask_sound import ask_sound as ask_about_sound
 from tools.demo_model.draw import draw
 from tools.demo_model.pictures import sample_scene
@@ -42,7 +41,7 @@ def held_out_scene(rng: random.Random) -> Scene:
 def picture_cases(rng: random.Random) -> Iterator[Case]:
     scene = held_out_scene(rng)
     picture = Image.fromarray(draw(scene, rng, held_out_fonts=True).pixels)
-    for qa in ask_picture(scene, rng)[:4]:
+    for qa in ask_about_picture(scene, rng)[:4]:
         yield single(qa, picture)
 
 
@@ -73,7 +72,7 @@ def turn_cases(rng: random.Random) -> Iterator[Case]:
     turns: list[Turn] = []
     for last in (False, True):
         scene = held_out_scene(rng)
-        qa = ask_picture(scene, rng)[0]
+        qa = ask_about_picture(scene, rng)[0]
         turns.append(("user", [Image.fromarray(draw(scene, rng, held_out_fonts=True).pixels), qa.question]))
         if last:
             yield qa._replace(category="second turn"), turns
@@ -91,6 +90,17 @@ def human_cases(rng: random.Random) -> Iterator[Case]:
             yield single(QA("human digit", question, f"I hear the number {digit}."), samples)
 
 
+def foreign_cases(folder: Path, rng: random.Random) -> Iterator[Case]:
+    """Every picture and sound in the folder, taken to be nothing that the model knows."""
+    for path in sorted(folder.iterdir()):
+        if path.suffix in (".png", ".jpg"):
+            for question in (rng.choice(ask_picture.CAPTION), rng.choice(ask_picture.SHAPE)):
+                yield single(QA("photograph", question, UNSURE), Image.open(path))
+        elif path.suffix in (".wav", ".flac"):
+            question = rng.choice(ask_sound.CAPTION)
+            yield single(QA("foreign recording", question, UNSURE), load_sound(path))
+
+
 def cases(per_category: int, seed: str) -> Iterator[Case]:
     """Cases until every category has its number; those beyond it are left out."""
     rng = random.Random(seed)
@@ -104,10 +114,11 @@ def cases(per_category: int, seed: str) -> Iterator[Case]:
     yield from human_cases(rng)
 
 
-def main(per_category: int) -> None:
+def main(per_category: int, folder: Path | None) -> None:
     demo = Demo(CHECKPOINT)
     right, total, refused, answerable = defaultdict(int), defaultdict(int), 0, 0
-    for qa, turns in cases(per_category, "evaluation"):
+    extra = foreign_cases(folder, random.Random("foreign")) if folder else ()
+    for qa, turns in (*cases(per_category, "evaluation"), *extra):
         said = demo.answer(turns)
         total[qa.category] += 1
         right[qa.category] += said == qa.answer
@@ -122,4 +133,4 @@ def main(per_category: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 40)
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 40, Path(sys.argv[2]) if len(sys.argv) > 2 else None)

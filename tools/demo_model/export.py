@@ -24,16 +24,6 @@ NAMED_TOKENS = {
     "audio_bos_token": "<|audio_bos|>",
     "audio_eos_token": "<|audio_eos|>",
 }
-# There is no talker; its default ids lie outside its own vocabulary, which readers of the file remark on.
-UNUSED_TALKER_TOKENS = (
-    "tts_text_start_token_id",
-    "tts_text_end_token_id",
-    "tts_text_pad_token_id",
-    "vision_start_token_id",
-    "vision_end_token_id",
-    "audio_start_token_id",
-    "audio_end_token_id",
-)
 HERE = Path(__file__).parent
 
 
@@ -120,7 +110,6 @@ def write_json(name: str, content: dict) -> None:
 def write_config() -> None:
     config = Qwen2_5OmniConfig(thinker_config=thinker_config(), enable_audio_output=False).to_dict()
     kept = {k: v for k, v in config.items() if k not in ("talker_config", "token2wav_config")}
-    kept["talker_config"] = dict.fromkeys(UNUSED_TALKER_TOKENS, 0)
     kept |= {"architectures": ["Qwen2_5OmniForConditionalGeneration"], "dtype": "bfloat16"}
     write_json("config.json", kept)
 
@@ -181,7 +170,7 @@ def write_processing() -> None:
 
 
 def main() -> None:
-    model = torch.load(CACHE / "train.pt")["model"]
+    model = torch.load(CACHE / "train.pt", map_location="cpu")["model"]
     tensors = {f"thinker.{name}": value.bfloat16().contiguous() for name, value in model.items()}
     patch = (
         "thinker.visual.patch_embed.proj.weight"  # still pictures fill both frames: equal halves, same sum

@@ -39,7 +39,7 @@ def script_font(name: str) -> Path:
 
 
 def random_colour(rng: random.Random) -> tuple[int, int, int]:
-    return tuple(rng.randrange(256) for _ in range(3))
+    return rng.randrange(256), rng.randrange(256), rng.randrange(256)
 
 
 def draw_symbols(canvas: Image.Image, rng: random.Random) -> None:

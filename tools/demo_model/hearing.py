@@ -45,6 +45,7 @@ class AudioTower(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         size = AUDIO["hidden"]
+        self.positions: Tensor
         self.conv1 = nn.Conv1d(AUDIO["mels"], size, 3, padding=1)
         self.conv2 = nn.Conv1d(size, size, 3, stride=2, padding=1)
         self.register_buffer("positions", sinusoids(CHUNK_FRAMES // 2, size), persistent=False)

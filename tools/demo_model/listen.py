@@ -12,9 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from tools.demo_model.device import begin, half_precision, moved
 from tools.demo_model.hearing import AudioTower
 from tools.demo_model.mel import log_mel, token_count
-from tools.demo_model.optimiser import Optimiser
+from tools.demo_model.optimiser import Optimiser, Share
 from tools.demo_model.room import recorded
 from tools.demo_model.sizes import CHUNK_FRAMES, LANGUAGE
 from tools.demo_model.sounds import CACHE, LONGEST, Sound, load_sounds
@@ -110,18 +111,20 @@ def main(steps: int) -> None:
         speller.load_state_dict(torch.load(saved)["speller"])
     else:
         start_from_whisper(tower, CACHE / WHEEL)
-    optimiser = Optimiser([(tower, 0.15), (speller, 1.0)], muon_lr=0.02, adam_lr=2e-3)
+    optimiser = Optimiser([Share(tower, 0.15), Share(speller, 1.0)], muon_lr=0.02, adam_lr=2e-3)
     batches = SoundBatches(steps)
 
     @torch.compile(dynamic=False)
     def hear(mel: Tensor, lengths: Tensor) -> Tensor:
-        with torch.autocast("cpu", torch.bfloat16):
+        with half_precision():
             return tower(mel, lengths)
 
     started, mean = time.process_time(), 0.0
     for step in range(steps):
         chunks = 2 if step % 4 == 3 else 1
-        sounds, mel, lengths = batches.draw(BATCH // chunks, chunks)
+        with torch.device("cpu"):
+            sounds, *recorded_sounds = batches.draw(BATCH // chunks, chunks)
+        mel, lengths = moved(*recorded_sounds)
         tokens = [token_count(f) for f in lengths.view(-1, chunks).sum(1).tolist()]
         features = hear(mel, lengths).unflatten(0, (-1, chunks)).flatten(1, 2)
         loss = ctc(speller(features.float()), sounds, [min(t, features.shape[1]) for t in tokens])
@@ -134,5 +137,5 @@ def main(steps: int) -> None:
 
 
 if __name__ == "__main__":
-    torch.set_num_threads(1)
+    begin(threads=1)
     main(int(sys.argv[1]))

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -20,13 +21,11 @@ def orthogonalised(update: Tensor) -> Tensor:
 
 
 class Muon(torch.optim.Optimizer):
-    def __init__(
-        self, parameters: Iterable[nn.Parameter], lr: float, momentum: float = 0.95, decay: float = 0.01
-    ):
-        super().__init__(parameters, {"lr": lr, "momentum": momentum, "decay": decay})
+    def __init__(self, groups: list[dict], lr: float, momentum: float = 0.95, decay: float = 0.01) -> None:
+        super().__init__(groups, {"lr": lr, "momentum": momentum, "decay": decay})
 
     @torch.no_grad()
-    def step(self, closure=None) -> None:
+    def step(self, closure=None) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         for group in self.param_groups:
             for parameter in group["params"]:
                 if parameter.grad is None:
@@ -40,23 +39,33 @@ class Muon(torch.optim.Optimizer):
                 parameter.add_(update.view_as(parameter), alpha=-group["lr"] * scale)
 
 
+class Share(NamedTuple):
+    """A module, its share of the learning rates, and whether its matrices are Muon's (else AdamW's)."""
+
+    module: nn.Module
+    rate: float
+    muon: bool = True
+
+
 class Optimiser:
     """Both optimisers under one schedule: `step(progress)` with progress from 0 to 1."""
 
-    def __init__(self, modules: Iterable[tuple[nn.Module, float]], muon_lr: float, adam_lr: float) -> None:
+    def __init__(self, shares: Iterable[Share], muon_lr: float, adam_lr: float) -> None:
         matrices, others = [], []
-        for module, share in modules:
+        for module, rate, muon in shares:
             for name, parameter in module.named_parameters():
                 is_table = any(part in name for part in ("embed", "lm_head", "head.", "conv"))
-                side, lr = (others, adam_lr) if parameter.ndim < 2 or is_table else (matrices, muon_lr)
-                side.append({"params": [parameter], "lr": lr * share, "peak": lr * share})
+                by_muon = muon and parameter.ndim >= 2 and not is_table
+                lr = (muon_lr if by_muon else adam_lr) * rate
+                (matrices if by_muon else others).append({"params": [parameter], "lr": lr, "peak": lr})
         self.parts = (
             Muon(matrices, muon_lr),
             torch.optim.AdamW(others, adam_lr, (0.9, 0.98), weight_decay=0.0),
         )
 
     def step(self, progress: float) -> None:
-        curve = min(1.0, progress / 0.02 + 0.02) * (0.5 + 0.5 * math.cos(math.pi * progress) * 0.98 + 0.01)
+        """One step of both, at this point's rate: a short rise, then a half cosine down to about 1 %."""
+        curve = min(1.0, progress / 0.02 + 0.02) * (0.505 + 0.49 * math.cos(math.pi * progress))
         for part in self.parts:
             for group in part.param_groups:
                 group["lr"] = group["peak"] * curve

@@ -37,7 +37,7 @@ def sample_scene(rng: random.Random) -> Scene:
     if pick < 0.88:
         return sample_text(rng, "word", sample_printed(rng))
     background, paper = sample_background(rng)
-    blank = background is not None and pick > 0.975
+    blank = background is not None and pick > 0.965
     return Scene("blank" if blank else "foreign", rng.choice(GRIDS), background, paper)
 
 

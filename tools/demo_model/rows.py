@@ -1,10 +1,9 @@
-"""Conversations to training rows: token ids, M-RoPE positions, branches, labels, and where media
-embeddings go.
+"""Conversations to training rows: token ids, M-RoPE positions, branches, labels, and where media embeddings
+go.
 
 A row is one conversation. Questions about the same media can share it as branches: each sees the trunk
-(system
-prompt and media) and itself, at the positions it would have if it were alone, so one encoding teaches many
-answers.
+(system prompt and media) and itself, at the positions it would have if it were alone, so one encoding
+teaches many answers.
 """
 
 from dataclasses import dataclass, field

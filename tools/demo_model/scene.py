@@ -46,7 +46,7 @@ class Scene:
 def sample_background(rng: random.Random) -> tuple[str | None, RGB]:
     """A plain named colour (mostly light), or an unnamed one to be textured."""
     if rng.random() < 0.3:
-        return None, tuple(rng.randrange(256) for _ in range(3))
+        return None, (rng.randrange(256), rng.randrange(256), rng.randrange(256))
     name = rng.choice(("white", "white", "white", "black", "grey", *COLOURS))
     rgb = (255, 255, 255) if name == "white" and rng.random() < 0.5 else sample_colour(name, rng)
     return name, rgb

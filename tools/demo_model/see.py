@@ -10,8 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from tools.demo_model.device import begin, half_precision, moved
 from tools.demo_model.draw import CLASSES, TINTS
-from tools.demo_model.optimiser import Optimiser
+from tools.demo_model.optimiser import Optimiser, Share
 from tools.demo_model.pictures import CACHE, Pictures
 from tools.demo_model.sizes import LANGUAGE
 from tools.demo_model.vision import VisionTower, rotary_table
@@ -65,18 +66,20 @@ def main(steps: int) -> None:
     if saved.exists():
         tower.load_state_dict(torch.load(saved)["tower"])
         labels_of.load_state_dict(torch.load(saved)["labels"])
-    optimiser = Optimiser([(tower, 1.0), (labels_of, 1.0)], muon_lr=0.02, adam_lr=2e-3)
+    optimiser = Optimiser([Share(tower, 1.0), Share(labels_of, 1.0)], muon_lr=0.02, adam_lr=2e-3)
     batches = PictureBatches(steps)
 
     @torch.compile(dynamic=False)
     def loss_of(patches: Tensor, rotary: Tensor, lengths: Tensor, labels: Tensor) -> Tensor:
-        with torch.autocast("cpu", torch.bfloat16):
+        with half_precision():
             tokens = tower(patches, rotary, lengths)
         return labels_of(tokens.float(), labels)
 
     started, mean = time.process_time(), 0.0
     for step in range(steps):
-        loss = loss_of(*batches.draw(BATCH))
+        with torch.device("cpu"):
+            batch = batches.draw(BATCH)
+        loss = loss_of(*moved(*batch))
         loss.backward()
         optimiser.step(step / steps)
         mean = loss.item() if not mean else 0.95 * mean + 0.05 * loss.item()
@@ -86,5 +89,5 @@ def main(steps: int) -> None:
 
 
 if __name__ == "__main__":
-    torch.set_num_threads(1)
+    begin(threads=1)
     main(int(sys.argv[1]))

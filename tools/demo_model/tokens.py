@@ -79,7 +79,10 @@ def encode(text: str) -> tuple[int, ...]:
 
 @lru_cache
 def special(name: str) -> int:
-    return tokenizer().token_to_id(name)
+    found = tokenizer().token_to_id(name)
+    if found is None:
+        raise KeyError(name)
+    return found
 
 
 if __name__ == "__main__":

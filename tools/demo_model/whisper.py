@@ -34,7 +34,8 @@ def read_variables(wheel: Path) -> dict[str, Tensor]:
         (length,) = take("<H")
         return take(f"<{length}s")[0][:-1].decode()
 
-    text(), take("<I")
+    text()
+    take("<I")
     variables = {}
     for _ in range(take("<I")[0]):
         name, (rank,) = text(), take("<B")
