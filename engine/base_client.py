@@ -40,6 +40,9 @@ class BaseClient(ABC):
     def generate(self, request: Generate, media: MediaSource) -> AsyncIterator[TokensGenerated]:
         return self._requests.generate(request, media)
 
+    def stop_choice(self, request_id: str, choice: int) -> None:
+        self._requests.stop_choice(request_id, choice)
+
     def abort(self, request_id: str) -> None:
         self._requests.abort(request_id)
 

@@ -42,6 +42,12 @@ class EngineClient(Protocol):
         the request."""
         ...
 
+    def stop_choice(self, request_id: str, choice: int) -> None:
+        """Enough of one choice: no more is computed of it and no more events of it come. Call it where an
+        event was received from `generate`, before the next is asked for; the iterator ends with the last
+        choice."""
+        ...
+
     def abort(self, request_id: str) -> None: ...
 
     @property

@@ -65,9 +65,10 @@ class Generate(msgspec.Struct, frozen=True, tag=True):
 
 
 class Abort(msgspec.Struct, frozen=True, tag=True):
-    """No answer; unknown or finished ids are ignored."""
+    """No answer; unknown or finished ids are ignored. choice: only this one ends; None: all that are left."""
 
     request_id: str
+    choice: int | None = None
 
 
 class ArraySpec(msgspec.Struct, frozen=True):

@@ -32,12 +32,14 @@ Send = Callable[[Command, dict[str, np.ndarray] | None], None]
 
 
 class _OpenRequest:
-    """events: in order; the exception that ends them, if one does. flights: its media in preparation."""
+    """events: in order; the exception that ends them, if one does. flights: its media in preparation.
+    unfinished: choices that more is to come of."""
 
-    __slots__ = ("events", "flights", "media")
+    __slots__ = ("events", "flights", "media", "unfinished")
 
-    def __init__(self, media: MediaSource) -> None:
+    def __init__(self, media: MediaSource, num_choices: int) -> None:
         self.media = media
+        self.unfinished = set(range(num_choices))
         self.events: asyncio.Queue[TokensGenerated | Exception] = asyncio.Queue()
         self.flights: set[asyncio.Task[None]] = set()
 
@@ -59,20 +61,28 @@ class OpenRequests:
             raise EngineDead(self._lost)
         if request.request_id in self._open:
             raise RequestError(f"request id {request.request_id} is in use", "invalid_request")
-        opened = self._open[request.request_id] = _OpenRequest(media)
-        unfinished = request.num_choices
+        opened = self._open[request.request_id] = _OpenRequest(media, request.num_choices)
         try:
             self._send(request, None)
-            while unfinished > 0:
+            while opened.unfinished:
                 event = await opened.events.get()
                 if isinstance(event, Exception):
-                    unfinished = 0
+                    opened.unfinished.clear()
                     raise event
+                if event.choice not in opened.unfinished:
+                    continue
                 if event.finish_reason:
-                    unfinished -= 1
+                    opened.unfinished.discard(event.choice)
                 yield event
         finally:
-            self._close(request.request_id, opened, abort=unfinished > 0)
+            self._close(request.request_id, opened, abort=bool(opened.unfinished))
+
+    def stop_choice(self, request_id: str, choice: int) -> None:
+        """As `EngineClient.stop_choice`. Finished or unknown: no-op."""
+        opened = self._open.get(request_id)
+        if opened is not None and choice in opened.unfinished and self._lost is None:
+            opened.unfinished.discard(choice)
+            self._send(Abort(request_id, choice), None)
 
     def abort(self, request_id: str) -> None:
         """The request's iterator ends with RequestError. Unknown or finished: no-op."""

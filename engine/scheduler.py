@@ -72,14 +72,14 @@ class Scheduler:
     def holds(self, request_id: str) -> bool:
         return request_id in self._live
 
-    def abort(self, request_id: str) -> bool:
-        """End a request from whatever state it is in. False when it isn't here."""
-        sequences = self._live.get(request_id)
-        if sequences is None:
-            return False
-        for sequence in list(sequences):
-            self.finish(sequence)
-        return True
+    def abort(self, request_id: str, choice: int | None = None) -> bool:
+        """End a request, or one choice of it, from whatever state it is in. True if that ended the
+        request."""
+        ended = False
+        for sequence in list(self._live.get(request_id, ())):
+            if choice is None or sequence.choice == choice:
+                ended = self.finish(sequence)
+        return ended
 
     def finish(self, sequence: Sequence) -> bool:
         """This choice is complete. True if it was the request's last."""

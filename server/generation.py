@@ -80,8 +80,10 @@ class Answering:
                 telemetry.num_completion_tokens += choice.num_tokens - before
                 if piece:
                     yield event.choice, piece
-                if choice.finished and all(choice.finished for choice in self.choices):
-                    return
+                if choice.finished:
+                    if all(choice.finished for choice in self.choices):
+                        return
+                    self._runtime.engine.stop_choice(request.request_id, event.choice)
         raise ServerFault("The answer ended before it was complete.")
 
     @property

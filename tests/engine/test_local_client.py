@@ -195,6 +195,25 @@ def test_abort_by_id_ends_the_iterator_and_late_aborts_do_nothing() -> None:
     run(scenario, slow_s=0.005)
 
 
+def test_a_stopped_choice_is_computed_no_more_and_the_others_end_the_iterator() -> None:
+    async def scenario(client, rig) -> None:
+        request = generate("r", [2, 3], max_tokens=30, choices=3)
+        tokens: dict[int, list[int]] = {0: [], 1: [], 2: []}
+        async for event in client.generate(request, no_media):
+            tokens[event.choice] += event.token_ids
+            if event.choice == 1 and len(tokens[1]) == 2:
+                client.stop_choice("r", 1)
+                client.stop_choice("r", 1)
+        assert [len(tokens[choice]) for choice in range(3)] == [30, 2, 30]
+        assert tokens[2] == lone_run(request, 2, 30)
+        client.stop_choice("r", 0)
+        await until(lambda: is_empty(client))
+        assert client.stats.num_generated_tokens < 80
+        assert (client.stats.num_finished, client.stats.num_aborted) == (1, 0)
+
+    run(scenario, slow_s=0.003)
+
+
 def test_an_id_can_be_open_only_once() -> None:
     async def scenario(client, rig) -> None:
         events = client.generate(generate("r", [2, 3], max_tokens=50), no_media)

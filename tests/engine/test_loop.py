@@ -130,6 +130,38 @@ def test_an_abort_frees_everything_at_once(num_steps) -> None:
     assert house.engine.stats().num_aborted == 1
 
 
+@pytest.mark.parametrize("num_steps", [0, 1, 4])
+@pytest.mark.parametrize("stopped", [0, 2])
+def test_one_choice_ends_alone(num_steps, stopped) -> None:
+    house = House()
+    house.add(generate("r", list(range(10)), max_tokens=20, choices=3))
+    for _ in range(num_steps):
+        house.step()
+    house.engine.handle(Abort("r", stopped))
+    house.engine.handle(Abort("r", stopped))
+    had = len(house.tokens.get(("r", stopped), ()))
+    house.run()
+    assert len(house.tokens.get(("r", stopped), ())) == had
+    for choice in {0, 1, 2} - {stopped}:
+        assert house.tokens["r", choice] == lone_run(house.requests["r"], choice, 20)
+    assert house.cache.num_free_blocks == house.cache.num_blocks
+    house.engine.check_integrity()
+    stats = house.engine.stats()
+    assert (stats.num_finished, stats.num_aborted) == (1, 0)
+    assert stats.num_generated_tokens == 40 + had
+
+
+def test_the_last_choice_ended_alone_ends_the_request() -> None:
+    house = House()
+    house.add(generate("r", list(range(10)), max_tokens=20, choices=2))
+    house.step()
+    house.engine.handle(Abort("r", 1))
+    house.engine.handle(Abort("r", 0))
+    assert not house.step()
+    assert house.cache.num_free_blocks == house.cache.num_blocks
+    assert house.engine.stats().num_aborted == 1
+
+
 def test_unknown_aborts_are_ignored_and_pings_answered() -> None:
     house = House()
     events = []

@@ -59,6 +59,8 @@ class FakeEngine:
         self.requests: list[Generate] = []
         self.num_open = 0
         self.num_aborted = 0
+        self.stopped: set[tuple[str, int]] = set()
+        """Choices that were stopped alone, by request id."""
 
     async def generate(self, request: Generate, media: MediaSource) -> AsyncIterator[TokensGenerated]:
         self.requests.append(request)
@@ -73,13 +75,16 @@ class FakeEngine:
                     raise step
                 if isinstance(step, float):
                     await asyncio.sleep(step)
-                else:
+                elif (request.request_id, step.choice) not in self.stopped:
                     unfinished -= bool(step.finish_reason)
                     yield step
             unfinished = 0
         finally:
             self.num_open -= 1
             self.num_aborted += unfinished > 0
+
+    def stop_choice(self, request_id: str, choice: int) -> None:
+        self.stopped.add((request_id, choice))
 
     def abort(self, request_id: str) -> None:
         raise AssertionError("closing the iterator aborts")

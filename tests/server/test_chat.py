@@ -1,9 +1,11 @@
 """POST /v1/chat/completions, with a scripted engine: what is asked, what comes back, and what is refused."""
 
 import json
+import time
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 
 from engine.client import RequestError
@@ -156,6 +158,47 @@ def test_stop_strings(stop: Any, expected: str) -> None:
     ]
     assert "".join(token["token"] for token in tokens) == expected
     assert bench.engine.num_aborted == (2 if expected != "ABCDEFGHIJKLM" else 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "stop", "expected"),
+    [
+        ("a👩‍👩‍👧b", "\u200d", "a👩"),
+        ("e\u0301a", "\u0301", "e"),
+        ("日本語", "本", "日"),
+        ("xx🎉", "🎉", "xx"),
+    ],
+)
+def test_stop_strings_inside_characters(text: str, stop: str, expected: str) -> None:
+    assert joined(chunks(Bench(text), stop=stop)) == expected
+
+
+def test_a_stopped_choice_stops_computing_while_others_go_on() -> None:
+    def script(_: Any) -> list[Any]:
+        pairs = zip(say("abSTOPcd", choice=0), say("everything", choice=1), strict=False)
+        return [event for pair in pairs for event in pair] + say("everything", choice=1)[9:]
+
+    bench = Bench(script)
+    found = chunks(bench, n=2, stop="STOP")
+    assert (joined(found, 0), joined(found, 1)) == ("ab", "everything")
+    assert [choice for _, choice in bench.engine.stopped] == [0]
+    assert bench.state.telemetry.num_completion_tokens == 6 + 11
+    bench.assert_idle()
+
+
+def test_a_wild_n_is_refused_at_once() -> None:
+    started = time.process_time()
+    for n in (0, -1, 129, 10**12):
+        refused(Bench(), chat(n=n))
+    assert time.process_time() - started < 4 * 0.05
+
+
+def test_a_picture_in_markdown_is_text() -> None:
+    bench = Bench(allowed_media_domains="127.0.0.1")
+    text = "![x](http://127.0.0.1:1/x.png) <img src='http://127.0.0.1:1/x.png'>"
+    assert post(bench, chat(text)).status_code == 200
+    assert bench.media.num_resolved == 0
+    assert bench.engine.requests[0].ids == np.array([*text.encode(), ord(">")], "<i4").tobytes()
 
 
 def test_logprobs_are_finite_and_ordered() -> None:
