@@ -125,7 +125,7 @@ async def chat(
             stop=options.stop,
             silent_ids=frozenset(options.sampling.stop_token_ids) | runtime.facts.eos_token_ids,
             names=runtime.vocabulary if options.sampling.num_top_logprobs is not None else None,
-            reasoning=runtime.think is not None and request.grammar is None,
+            reasoning=runtime.think is not None and (request.grammar is None or request.lazy_grammar),
             begins_inside_thought=runtime.think is not None and runtime.think.opened_by(prompt.sequence.ids),
             tool_calls=request.parse_tool_calls,
             single_tool_call=request.single_tool_call,

@@ -25,8 +25,10 @@ from server.reasoning import ThinkTokens
 from server.runtime import Runtime
 from server.settings import Settings
 from server.tokenizer import Tokenizer
+from server.tools import parser
 from server.validated import ModelFacts
 
+_TAGS = (parser.OPEN, parser.CLOSE, reasoning.OPEN, reasoning.CLOSE)
 logger = logging.getLogger("intarsia")
 
 
@@ -77,6 +79,7 @@ def runtime_of(
         eos_token_ids=frozenset(checkpoint.eos_token_ids),
         media_kinds=processing.kinds,
         supports_tools="tools" in template,
+        plain_markers=not any(tokenizer.token_id(tag) in tokenizer.special_ids for tag in _TAGS),
     )
     return Runtime(
         engine=engine,

@@ -1,5 +1,5 @@
-"""Structured answers: from `response_format` to a grammar, and the check that the grammar can be enforced
-at all."""
+"""Structured answers: from `response_format` and `structured_outputs` to a grammar, and the check that the
+grammar can be enforced at all."""
 
 import json
 from typing import Any
@@ -8,7 +8,7 @@ from llguidance import LLMatcher
 
 from engine.messages import Grammar
 from server.errors import BadRequest
-from server.schema.chat import ResponseFormat
+from server.schema.chat import ResponseFormat, StructuredOutputs
 from server.tools.grammar import compact
 
 MAX_GRAMMAR_CHARS = 256 << 10
@@ -26,6 +26,21 @@ def grammar_of(response_format: ResponseFormat | None) -> Grammar | None:
             "json_schema is missing.", param="response_format.json_schema", code="missing_required_parameter"
         )
     return Grammar("json_schema", json.dumps(compact(schema.schema_ if schema.schema_ is not None else {})))
+
+
+def structured_grammar(wanted: StructuredOutputs) -> tuple[Grammar, str]:
+    """The grammar of the one kind that is set, and its field."""
+    given = {name: value for name, value in wanted if value is not None}
+    if len(given) != 1:
+        raise BadRequest(
+            "structured_outputs takes exactly one of regex, choice and grammar.", param="structured_outputs"
+        )
+    if wanted.regex is not None:
+        return Grammar("regex", wanted.regex), "structured_outputs.regex"
+    if wanted.grammar is not None:
+        return Grammar("lark", wanted.grammar), "structured_outputs.grammar"
+    choices = " | ".join(json.dumps(choice, ensure_ascii=False) for choice in wanted.choice or ())
+    return Grammar("lark", f"start: {choices}\n"), "structured_outputs.choice"
 
 
 def check(grammar: Grammar, param: str) -> None:
@@ -47,6 +62,8 @@ def _fault(grammar: Grammar) -> Any:
     try:
         if grammar.kind == "json_schema":
             compiled = LLMatcher.grammar_from_json_schema(grammar.definition)
+        elif grammar.kind == "regex":
+            compiled = LLMatcher.grammar_from_regex(grammar.definition)
         else:
             compiled = LLMatcher.grammar_from_lark(grammar.definition)
         return LLMatcher.validate_grammar(compiled)

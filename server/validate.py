@@ -9,8 +9,8 @@ from server.conversation import conversation_of
 from server.errors import BadRequest, NotFound
 from server.schema.chat import AllowedToolsChoice, ChatRequest, NamedToolChoice, Tool, ToolChoice
 from server.schema.sampling import SamplingFields
-from server.structured import grammar_of
-from server.tools.grammar import forced_call
+from server.structured import grammar_of, structured_grammar
+from server.tools.grammar import forced_call, strict_calls
 from server.validated import AS_MANY_AS_FIT, AnswerOptions, ModelFacts, ValidatedChat
 
 MAX_STOP_STRINGS = 4
@@ -20,9 +20,10 @@ def validate_chat(request: ChatRequest, facts: ModelFacts, max_media_items: int)
     """BadRequest or NotFound, naming the field."""
     check_model(request.model, facts)
     plan = plan_tools(request.tools, request.tool_choice, request.parallel_tool_calls is not False, facts)
-    grammar = grammar_of(request.response_format)
+    grammar, grammar_param = _answer_grammar(request)
     if grammar is not None and plan.offered:
-        raise BadRequest("response_format and tools can't be combined.", param="response_format")
+        field = grammar_param.partition(".")[0]
+        raise BadRequest(f"{field} and tools can't be combined.", param=field)
     return ValidatedChat(
         conversation=conversation_of(
             request.messages, plan.rendered, request.chat_template_kwargs, facts, max_media_items
@@ -30,10 +31,23 @@ def validate_chat(request: ChatRequest, facts: ModelFacts, max_media_items: int)
         options=answer_options(request, facts, _max_tokens(request), _num_top_logprobs(request)),
         model=request.model,
         grammar=plan.grammar or grammar,
-        grammar_param="tools" if plan.grammar else "response_format.json_schema.schema",
+        grammar_param="tools" if plan.grammar else grammar_param,
         parse_tool_calls=bool(plan.offered),
         single_tool_call=plan.single_call,
+        lazy_grammar=plan.lazy,
     )
+
+
+def _answer_grammar(request: ChatRequest) -> tuple[Grammar | None, str]:
+    """What the whole answer must match, and the field that says so."""
+    grammar = grammar_of(request.response_format)
+    if request.structured_outputs is None:
+        return grammar, "response_format.json_schema.schema"
+    if grammar is not None:
+        raise BadRequest(
+            "response_format and structured_outputs can't be combined.", param="structured_outputs"
+        )
+    return structured_grammar(request.structured_outputs)
 
 
 def check_model(name: str, facts: ModelFacts) -> None:
@@ -119,12 +133,13 @@ def _logit_bias(bias: dict[str, float], vocab_size: int) -> dict[int, float]:
 
 
 class ToolPlan(NamedTuple):
-    """offered: the function objects that the model is shown. grammar: what forces a call, None where none is
-    forced."""
+    """offered: the function objects that the model is shown. grammar: what forces a call or, where `lazy`,
+    only the form of calls; None where neither is asked for."""
 
     offered: list[dict[str, Any]]
     grammar: Grammar | None
     single_call: bool
+    lazy: bool = False
 
     @property
     def rendered(self) -> list[dict[str, Any]] | None:
@@ -138,10 +153,23 @@ def plan_tools(
     """BadRequest where tools, choice and model do not fit. parallel: more than one call is allowed."""
     offered, forced = _offered_tools(tools, choice, facts)
     grammar = None
-    if offered and forced:
+    lazy = not forced and any(
+        tool.function.strict and any(tool.function.name == function["name"] for function in offered)
+        for tool in tools or ()
+    )
+    if lazy:
+        if not facts.plain_markers:
+            raise BadRequest(
+                "strict can't be kept under tool_choice auto with this model, whose tags are special tokens; "
+                "use `required` or a named function.",
+                param="tools",
+                code="unsupported_parameter",
+            )
+        grammar = strict_calls(offered)
+    elif offered and forced:
         functions = [function for function in offered if forced is True or function["name"] == forced]
         grammar = forced_call(functions, parallel and forced is True)
-    return ToolPlan(offered, grammar, not parallel or isinstance(forced, str))
+    return ToolPlan(offered, grammar, not parallel or isinstance(forced, str), lazy)
 
 
 def _offered_tools(

@@ -21,6 +21,8 @@ class ModelFacts(NamedTuple):
     eos_token_ids: frozenset[int]
     media_kinds: frozenset[str]
     supports_tools: bool
+    plain_markers: bool = True
+    """The tags of calls and thoughts are text to a grammar: none is a special token of this model."""
 
 
 @dataclass(frozen=True)
@@ -71,3 +73,5 @@ class ValidatedChat:
     """Where in the request a fault of the grammar lies."""
     parse_tool_calls: bool
     single_tool_call: bool
+    lazy_grammar: bool = False
+    """The grammar leaves free what is said before and between tool calls, thoughts included."""

@@ -56,6 +56,7 @@ def validate_response(request: ResponseRequest, facts: ModelFacts, max_media_ite
         grammar_param="tools" if plan.grammar else "text.format.schema",
         parse_tool_calls=bool(plan.offered),
         single_tool_call=plan.single_call,
+        lazy_grammar=plan.lazy,
     )
 
 

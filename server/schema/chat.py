@@ -218,6 +218,15 @@ class ResponseFormat(Wire):
     json_schema: JsonSchema | None = None
 
 
+class StructuredOutputs(Wire):
+    section = fields.STRUCTURED_OUTPUTS
+    regex: str | None = Field(None, min_length=1)
+    choice: list[Annotated[str, StringConstraints(min_length=1)]] | None = Field(
+        None, min_length=1, max_length=1024
+    )
+    grammar: str | None = Field(None, min_length=1)
+
+
 class ChatRequest(SamplingFields):
     section = fields.CHAT
     model: str
@@ -227,6 +236,7 @@ class ChatRequest(SamplingFields):
     logprobs: bool | None = None
     top_logprobs: int | None = Field(None, ge=0, le=20)
     response_format: ResponseFormat | None = None
+    structured_outputs: StructuredOutputs | None = None
     tools: list[Tool] | None = Field(None, max_length=128)
     tool_choice: ToolChoice | None = None
     parallel_tool_calls: bool | None = None

@@ -148,6 +148,12 @@ CHAT = Section(
             "extra variables for the chat template; never the template itself",
             extension=True,
         ),
+        _honoured(
+            "structured_outputs",
+            "what the whole answer must match, where a JSON schema does not say it; not with "
+            "`response_format` or `tools`",
+            extension=True,
+        ),
     ),
 )
 
@@ -249,7 +255,9 @@ FUNCTION = Section(
         _honoured("parameters", "a JSON schema"),
         _honoured(
             "strict",
-            "arguments always follow the schema where a call is forced; under `auto` they are parsed only",
+            "arguments always follow the schema where a call is forced. Under `auto` they do from the moment "
+            "a call begins if any offered tool is strict (refused for models whose call tags are special "
+            "tokens); without strict they are parsed only",
         ),
     ),
 )
@@ -275,6 +283,17 @@ JSON_SCHEMA = Section(
         _honoured("schema", "what can't be enforced is refused"),
         _harmless("description", "not shown to the model"),
         _harmless("strict", "the schema is enforced either way"),
+    ),
+)
+
+STRUCTURED_OUTPUTS = Section(
+    "structured_outputs (an extension): exactly one of",
+    (
+        _honoured("regex", "a regular expression (Rust's syntax) for the whole answer", extension=True),
+        _honoured("choice", "1 to 1,024 strings, one of which is the answer", extension=True),
+        _honoured(
+            "grammar", "a context-free grammar in Lark's notation, from its rule `start`", extension=True
+        ),
     ),
 )
 

@@ -1,7 +1,7 @@
-"""The grammar that makes a model call a tool: the parser's own format, around each function's JSON schema."""
+"""Grammars of tool calls, forced or strict: the parser's own format, around each function's JSON schema."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from engine.messages import Grammar
@@ -17,15 +17,32 @@ def forced_call(functions: Sequence[dict[str, Any]], parallel: bool) -> Grammar:
     """At least one call of one of `functions` (OpenAI's function objects), and nothing else. Rules in
     Lark's notation."""
     more = f' ("\\n" call){{0,{MAX_PARALLEL_CALLS - 1}}}' if parallel else ""
-    names = " | ".join(f"call_{index}" for index in range(len(functions)))
-    rules = [f"start: call{more}", f"call: {names}"]
+    rules = [f"start: call{more}", f"call: {json.dumps(OPEN)} body", *_bodies(functions)]
+    return Grammar("lark", "\n".join(rules) + "\n")
+
+
+def strict_calls(functions: Sequence[dict[str, Any]]) -> Grammar:
+    """Any text; but what follows an opening tag is a call of one of `functions`."""
+    rules = [
+        "start: call* text",
+        "call: open body",
+        f"open[lazy]: TEXT {json.dumps(OPEN)}",
+        "text: TEXT",
+        r"TEXT: /(.|\n)*/",
+        *_bodies(functions),
+    ]
+    return Grammar("lark", "\n".join(rules) + "\n")
+
+
+def _bodies(functions: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Rules for all of a call that follows its opening tag."""
+    yield "body: " + " | ".join(f"body_{index}" for index in range(len(functions)))
     for index, function in enumerate(functions):
-        head = json.dumps(f'{OPEN}\n{{"name": "{function["name"]}", "arguments": ')
+        head = json.dumps(f'\n{{"name": "{function["name"]}", "arguments": ')
         tail = json.dumps(f"}}\n{CLOSE}")
         schema = compact(function.get("parameters") or {"type": "object"})
-        rules.append(f"call_{index}: {head} arguments_{index} {tail}")
-        rules.append(f"arguments_{index}: %json {json.dumps(schema)}")
-    return Grammar("lark", "\n".join(rules) + "\n")
+        yield f"body_{index}: {head} arguments_{index} {tail}"
+        yield f"arguments_{index}: %json {json.dumps(schema)}"
 
 
 def compact(schema: dict[str, Any]) -> dict[str, Any]:

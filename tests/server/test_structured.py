@@ -69,6 +69,52 @@ def test_json_object() -> None:
     assert bench.engine.requests[0].grammar.kind == "json_object"
 
 
+STRUCTURED = {
+    "regex": (r"[a-z]+ \d{2,}", "regex"),
+    "choice": (["yes", 'quote " \\ \n', "日本"], "lark"),
+    "grammar": ('start: "a" start | "b"\n', "lark"),
+}
+
+
+@pytest.mark.parametrize("kind", STRUCTURED)
+def test_structured_outputs_reach_the_engine(kind: str) -> None:
+    value, grammar_kind = STRUCTURED[kind]
+    bench = Bench()
+    assert post(bench, chat(structured_outputs={kind: value})).status_code == 200
+    grammar = bench.engine.requests[0].grammar
+    assert grammar is not None
+    assert grammar.kind == grammar_kind
+
+
+@pytest.mark.parametrize(
+    ("value", "param"),
+    [
+        ({}, "structured_outputs"),
+        ({"regex": "a", "choice": ["a"]}, "structured_outputs"),
+        ({"regex": "("}, "structured_outputs.regex"),
+        ({"regex": ""}, "structured_outputs.regex"),
+        ({"grammar": "start: nothing"}, "structured_outputs.grammar"),
+        ({"grammar": "x" * (300 << 10)}, "structured_outputs.grammar"),
+        ({"choice": []}, "structured_outputs.choice"),
+        ({"choice": [""]}, "structured_outputs.choice[0]"),
+        ({"json": {}}, "structured_outputs.json"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_structured_outputs_that_can_not_be(value: Any, param: str) -> None:
+    started = time.monotonic()
+    assert refused(Bench(), chat(structured_outputs=value))["param"] == param
+    assert time.monotonic() - started < 5
+
+
+def test_two_forms_at_once_are_refused() -> None:
+    both = chat(structured_outputs={"regex": "a"}, response_format={"type": "json_object"})
+    assert refused(Bench(), both)["param"] == "structured_outputs"
+    tool = {"type": "function", "function": {"name": "f"}}
+    for form in ({"structured_outputs": {"regex": "a"}}, {"response_format": {"type": "json_object"}}):
+        assert refused(Bench(), chat(tools=[tool], **form))["param"] == next(iter(form))
+
+
 class Point(pydantic.BaseModel):
     x: int
     y: int

@@ -1,18 +1,24 @@
 """Tool calls: read from text in any pieces, streamed as clients join them, and forced by a grammar."""
 
 import json
+from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import openai
 import pytest
+import tokenizers
 from hypothesis import given
 from hypothesis import strategies as st
 from llguidance import LLMatcher
 
+from engine.grammar import GrammarCompiler, Vocabulary
 from server.structured import check
-from server.tools.grammar import forced_call
+from server.tools.grammar import forced_call, strict_calls
 from server.tools.parser import ToolCallParser
+from tests.checkpoints import write_tokenizer
 from tests.server.fakes import Bench, chat
 from tests.server.live import serving
 from tests.server.test_chat import chunks, post, refused
@@ -153,6 +159,68 @@ def test_the_grammar_is_one_that_the_engine_can_read() -> None:
         grammar = forced_call(functions, parallel)
         check(grammar, "tools")
         assert LLMatcher.validate_grammar(LLMatcher.grammar_from_lark(grammar.definition)) == ""
+
+
+def strict(tool: dict[str, Any], value: bool = True) -> dict[str, Any]:
+    return {"type": "function", "function": {**tool["function"], "strict": value}}
+
+
+@pytest.mark.parametrize(
+    ("text", "allowed"),
+    [
+        ("no call at all <b> <tool_cal", True),
+        ("<think>hm</think> yes", True),
+        (call("weather", {"city": "Bern"}) + " then\n" + call("time", {}), True),
+        ('a <tool_call>\n{"name": "nobody"', False),
+        ('<tool_call>\n{"name": "weather", "arguments": {}', False),
+        ('<tool_call>\n{"name": "weather", "arguments": {"city": 1', False),
+        ("<tool_call>nonsense", False),
+    ],
+)
+def test_strict_calls_are_free_text_until_a_call_begins(text: str, allowed: bool, tmp_path: Path) -> None:
+    vocabulary = write_tokenizer(tmp_path)
+    definition = (tmp_path / "tokenizer.json").read_text()
+    grammar = strict_calls([WEATHER["function"], TIME["function"]])
+    check(grammar, "tools")
+    end = vocabulary["<|im_end|>"]
+    compiler = GrammarCompiler(lambda: Vocabulary(definition, len(vocabulary), [end]))
+    (matcher,) = compiler.compile(grammar, (end,), 1).result()
+
+    def may_follow(token: int) -> bool:
+        return bool(matcher.mask()[token // 32] >> np.uint32(token % 32) & 1)
+
+    tokens = tokenizers.Tokenizer.from_str(definition).encode(text, add_special_tokens=False).ids
+    assert all(may_follow(token) and matcher.accept(token) for token in tokens) is allowed
+    if allowed:
+        assert may_follow(end)
+
+
+def test_strict_under_auto_binds_the_form_of_calls() -> None:
+    bench = Bench("Hello " + call("time", {}))
+    choice = post(bench, chat(tools=[strict(WEATHER), TIME])).json()["choices"][0]
+    assert choice["message"]["content"] == "Hello"
+    assert len(choice["message"]["tool_calls"]) == 1
+    grammar = bench.engine.requests[0].grammar
+    assert grammar is not None
+    assert all(word in grammar.definition for word in ("lazy", "weather", "time"))
+    relaxed = Bench()
+    post(relaxed, chat(tools=[strict(WEATHER, False), TIME]))
+    assert relaxed.engine.requests[0].grammar is None
+
+
+def test_strict_under_auto_is_refused_where_tags_are_special_tokens() -> None:
+    bench = Bench()
+    assert bench.state.runtime is not None
+    facts = bench.state.runtime.facts._replace(plain_markers=False)
+    bench.state.runtime = replace(bench.state.runtime, facts=facts)
+    assert refused(bench, chat(tools=[strict(TIME)]))["param"] == "tools"
+    for body in (chat(tools=[TIME]), chat(tools=[strict(TIME)], tool_choice="required")):
+        assert post(bench, body).status_code == 200
+
+
+def test_a_strict_tool_with_an_impossible_schema_is_refused() -> None:
+    bad = {"type": "function", "function": {"name": "f", "parameters": {"type": "nonsense"}, "strict": True}}
+    assert refused(Bench(), chat(tools=[bad]))["param"] == "tools"
 
 
 def test_a_forced_call_with_an_impossible_schema_is_refused() -> None:
