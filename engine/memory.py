@@ -9,7 +9,8 @@ from models.interface import ServedModel
 
 CPU_SHARE = 0.25
 """Of the memory that is free once the model is loaded: the machine has other uses for the rest."""
-CPU_MOST_BYTES = 8 << 30
+CPU_MOST_BYTES = 4 << 30
+"""A limit, not a reservation: pages take memory as they are first used."""
 CUDA_RESERVE = 0.08
 """Of the device's whole memory, kept for activations, workspaces and graphs."""
 FEWEST_BLOCKS = 8

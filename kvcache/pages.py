@@ -1,6 +1,7 @@
 """The tensors behind block ids and encodings: the only file here that knows torch. Decides nothing."""
 
 import math
+import mmap
 
 import torch
 
@@ -18,7 +19,8 @@ class KVPages:
     """Keys and values of every block, [num_layers, 2, num_blocks, block_size, num_kv_heads, head_dim] in one
     piece.
 
-    Zeros at first, so that rows which attention masks out are finite from the start.
+    Zeros at first, so that rows which attention masks out are finite from the start. On a CPU a page takes
+    memory from its first use on, not before.
     """
 
     def __init__(
@@ -32,7 +34,11 @@ class KVPages:
         block_size: int = 16,
     ) -> None:
         shape = (num_layers, 2, num_blocks, block_size, num_kv_heads, head_dim)
-        self.pages = torch.zeros(shape, dtype=dtype, device=device)
+        self.pages = (
+            _untouched_zeros(shape, dtype)
+            if torch.device(device).type == "cpu"
+            else torch.zeros(shape, dtype=dtype, device=device)
+        )
 
     def layer(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Keys and values of one layer: views, each [num_blocks, block_size, num_kv_heads, head_dim]."""
@@ -41,6 +47,12 @@ class KVPages:
     @property
     def num_bytes(self) -> int:
         return math.prod(self.pages.shape) * self.pages.dtype.itemsize
+
+
+def _untouched_zeros(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    """Zeros straight from the kernel, which gives them memory as they are touched; torch.zeros writes them."""
+    mapping = mmap.mmap(-1, math.prod(shape) * dtype.itemsize)
+    return torch.frombuffer(mapping, dtype=dtype).view(shape)
 
 
 class EncodingStore:

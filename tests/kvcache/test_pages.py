@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -45,3 +47,16 @@ def test_store_does_not_keep_a_whole_batch_for_one_of_its_rows():
     held = store.get(CAT)
     assert held.equal(batch[2:4])
     assert held.untyped_storage().nbytes() == held.nbytes == store.num_bytes
+
+
+def test_pages_on_a_cpu_take_no_memory_before_they_are_used():
+    def resident_kib() -> int:
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return int(next(line for line in lines if line.startswith("VmRSS")).split()[1])
+
+    before = resident_kib()
+    pages = KVPages(num_layers=4, num_blocks=4096, num_kv_heads=4, head_dim=64, dtype=torch.bfloat16)
+    assert pages.num_bytes == 256 << 20
+    assert resident_kib() - before < 16 << 10
+    pages.layer(3)[1][-1] = 1
+    assert pages.pages[:, :, -1].sum() == 16 * 4 * 64
