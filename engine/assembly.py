@@ -70,6 +70,11 @@ def around(
         prepared_media_bytes=config.prepared_media_bytes,
     )
     runner = build_runner(model, config, blocks)
+    if config.deterministic and not runner.is_row_invariant:
+        raise ValueError(
+            f"deterministic: with {model.dtype} on the back end {runner.attention.name} an answer's last bits "
+            "depend on what is computed beside it; the fused layers of the back end native don't"
+        )
     engine = Engine(
         runner,
         KVCacheManager(blocks, config.block_size),

@@ -31,6 +31,7 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     num_threads: int = 0
     """Of the step, on a CPU. 0: all cores but one."""
     deterministic: bool = False
+    """Refuse to start where the back end's results depend on what is computed beside them."""
     debug: bool = False
     """Check the tables whenever the engine is idle."""
 

@@ -68,15 +68,16 @@ class LoadReporter:
 
 def main() -> int:
     address, parent_pid, config_json = sys.argv[1:]
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # Ctrl-C reaches the whole group; the server decides when to end
+    # Ctrl-C reaches the whole group; the server decides when to end.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     _die_with(int(parent_pid))
     config = msgspec.json.decode(config_json, type=EngineConfig)
     logging.basicConfig(
         level=logging.DEBUG if config.debug else logging.INFO,
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
+    if not config.debug:  # its remarks on published configurations tell a user nothing
+        os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     with zmq.Context() as context, pair(context, address, bind=False) as socket:
         return _serve(config, SocketChannel(socket), int(parent_pid))
 

@@ -12,7 +12,7 @@ from engine.attention.choice import choose_backend
 from engine.attention.native import NativeBackend
 from engine.batch import BatchAssembler
 from engine.config import EngineConfig
-from engine.native.decoder import install_fused
+from engine.native.decoder import NativeDecoder, install_fused
 from engine.sampler import sample
 from engine.step import EncodeItem, RowFault, SampledToken, StepRow
 from engine.threads import num_step_threads
@@ -31,6 +31,11 @@ class Runner:
         self.model, self.attention = model, attention
         self._encodings = EncodingStore()
         self._assembler = BatchAssembler(self._encodings.get, model.device)
+
+    @property
+    def is_row_invariant(self) -> bool:
+        """A row's result is the same bits whatever is computed beside it, and however its prompt was cut."""
+        return isinstance(getattr(getattr(self.model, "decoder", None), "fused", None), NativeDecoder)
 
     @torch.inference_mode()
     def encode(self, items: Seq[EncodeItem]) -> dict[EncodingId, str]:

@@ -43,7 +43,8 @@ class Settings(BaseModel):
         0, ge=0, le=1024, description="CPU threads of a step. 0: one for each core that is free."
     )
     deterministic: bool = Field(
-        False, description="Identical bytes in bfloat16 however a request is batched or cached."
+        False,
+        description="Refuse to start unless answers are the same bytes however batched, cached or cut, in bfloat16 too.",
     )
 
     max_model_len: int | None = Field(
