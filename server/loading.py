@@ -25,10 +25,9 @@ from server.reasoning import ThinkTokens
 from server.runtime import Runtime
 from server.settings import Settings
 from server.tokenizer import Tokenizer
-from server.tools import parser
+from server.tools.grammar import TAGS
 from server.validated import ModelFacts
 
-_TAGS = (parser.OPEN, parser.CLOSE, reasoning.OPEN, reasoning.CLOSE)
 logger = logging.getLogger("intarsia")
 
 
@@ -47,6 +46,7 @@ def engine_config(settings: Settings, model: str) -> EngineConfig:
             max_model_len=settings.max_model_len or 0,
             num_threads=settings.threads,
             deterministic=settings.deterministic,
+            attention_backend=settings.attention_backend,
             debug=settings.debug,
         )
     except ValueError as error:
@@ -79,7 +79,7 @@ def runtime_of(
         eos_token_ids=frozenset(checkpoint.eos_token_ids),
         media_kinds=processing.kinds,
         supports_tools="tools" in template,
-        plain_markers=not any(tokenizer.token_id(tag) in tokenizer.special_ids for tag in _TAGS),
+        tag_ids={tag: tokenizer.added_tokens[tag] for tag in TAGS if tag in tokenizer.added_tokens},
     )
     return Runtime(
         engine=engine,

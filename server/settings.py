@@ -44,7 +44,11 @@ class Settings(BaseModel):
     )
     deterministic: bool = Field(
         False,
-        description="Refuse to start unless answers are the same bytes however batched, cached or cut, in bfloat16 too.",
+        description="Refuse to start unless answers are the same bytes, in bfloat16 too, however they are "
+        "batched, cached or cut.",
+    )
+    attention_backend: Literal["auto", "native", "sdpa", "reference"] = Field(
+        "auto", description="How attention is computed. Auto: native on a CPU that can, else sdpa."
     )
 
     max_model_len: int | None = Field(
