@@ -6,10 +6,12 @@ depends on the tokens of one answer only, so it outlives a preemption, as the to
 """
 
 import json
+import secrets
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import llguidance
 import numpy as np
@@ -59,8 +61,9 @@ class Vocabulary:
     second."""
 
     def __init__(self, tokenizer_json: str, vocab_size: int, end_token_ids: list[int]) -> None:
+        definition = _for_grammars(json.loads(tokenizer_json), hide=bool(end_token_ids))
         self.inner = llguidance.LLTokenizer(
-            _without_padding(tokenizer_json), n_vocab=vocab_size, eos_token=end_token_ids or None
+            json.dumps(definition), n_vocab=vocab_size, eos_token=end_token_ids or None
         )
 
     @classmethod
@@ -133,11 +136,38 @@ def _first_line(message: str) -> str:
     return message.strip().splitlines()[0][:500] if message.strip() else "the grammar is not valid"
 
 
-def _without_padding(tokenizer_json: str) -> str:
-    """Padding and truncation are for batches; they would distort the vocabulary's view of single tokens."""
-    tokenizer = json.loads(tokenizer_json)
+def _for_grammars(tokenizer: dict[str, Any], hide: bool) -> dict[str, Any]:
+    """Padding and truncation are for batches; they would distort the vocabulary's view of single tokens.
+
+    hide: give control tokens names that no text can hold. llguidance takes every added token written
+    <like this> for a control token that text never contains, but would still force it where a grammar's text
+    spells its name, and then refuse it. Grammars that want such a token name it by id: `<[123]>`.
+    """
     tokenizer["padding"] = tokenizer["truncation"] = None
-    return json.dumps(tokenizer)
+    if hide:
+        nonce = secrets.token_hex(8)
+        named = {
+            token["content"]: f"<|{nonce} {token['id']}|>"
+            for token in tokenizer.get("added_tokens") or ()
+            if _is_control(token)
+        }
+        for token in tokenizer.get("added_tokens") or ():
+            token["content"] = named.get(token["content"], token["content"])
+        model = tokenizer["model"]
+        if isinstance(model.get("vocab"), dict):
+            model["vocab"] = {named.get(text, text): token_id for text, token_id in model["vocab"].items()}
+        elif isinstance(model.get("vocab"), list):
+            model["vocab"] = [[named.get(text, text), score] for text, score in model["vocab"]]
+        if "unk_token" in model:
+            model["unk_token"] = named.get(model["unk_token"], model["unk_token"])
+        tokenizer["post_processor"] = None
+    return tokenizer
+
+
+def _is_control(token: dict[str, Any]) -> bool:
+    text = token["content"]
+    is_byte = text.startswith("<0x") and len(text) == 6
+    return not is_byte and (token["special"] or (text.startswith("<") and text.endswith(">")))
 
 
 def _end_token_ids(directory: Path) -> list[int]:

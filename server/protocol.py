@@ -18,6 +18,8 @@ LINGER_S = 5.0
 """How long the rest of a body is read and dropped once its request has been answered, so that the answer
 arrives."""
 
+_HEAD_TOO_LARGE = f"The request's head is larger than {MAX_HEAD_BYTES} bytes."
+
 
 class HeadTooLarge(BadRequest):
     status = 431
@@ -30,6 +32,8 @@ class BoundedHttp(HttpToolsProtocol):
         self._in_head = True
         self._in_body = False
         self._num_head_bytes = 0
+        """Received before the head was complete."""
+        self._num_field_bytes = 0
         self._deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -45,7 +49,7 @@ class BoundedHttp(HttpToolsProtocol):
             self._num_head_bytes += len(data)
         super().data_received(data)
         if self._in_head and self._num_head_bytes > MAX_HEAD_BYTES:
-            self._refuse(HeadTooLarge(f"The request's head is larger than {MAX_HEAD_BYTES} bytes."))
+            self._refuse(HeadTooLarge(_HEAD_TOO_LARGE))
 
     def send_400_response(self, msg: str) -> None:
         self._refuse(BadRequest(msg, code="invalid_http"))
@@ -54,14 +58,25 @@ class BoundedHttp(HttpToolsProtocol):
         super().on_message_begin()
         self.scope["extensions"] = {ABORT_EXTENSION: self._abort}  # type: ignore[typeddict-item]
         self._in_head = True
-        self._num_head_bytes = 0
+        self._num_head_bytes = self._num_field_bytes = 0
         self._set_deadline(HEAD_TIMEOUT_S)
+
+    def on_url(self, url: bytes) -> None:
+        self._num_field_bytes += len(url)
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._num_field_bytes += len(name) + len(value) + 4
+        super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         self._in_head = False
         self._in_body = True
         self._set_deadline(None)
-        super().on_headers_complete()
+        if self._num_field_bytes > MAX_HEAD_BYTES:  # it came in one piece
+            self._refuse(HeadTooLarge(_HEAD_TOO_LARGE))
+        else:
+            super().on_headers_complete()
 
     def on_message_complete(self) -> None:
         self._in_body = False

@@ -14,6 +14,9 @@ import tokenizers
 from models.checkpoint import Checkpoint
 from server.vocabulary import ByteRules, byte_rules, continuing, token_bytes, without_control_tokens
 
+SHOWN = frozenset({"<think>", "</think>", "<tool_call>", "</tool_call>"})
+"""Tags that are read out of the text: they are part of it even where a checkpoint calls them special."""
+
 
 class ControlToken(NamedTuple):
     """An added token that is more than white space; the flags say how it takes in its surroundings."""
@@ -46,7 +49,9 @@ class Tokenizer:
             for token_id, token in added.items()
             if token.content.strip(" \t\r\n▁")
         }
-        self.special_ids = frozenset(token_id for token_id, token in added.items() if token.special)
+        self.special_ids = frozenset(
+            token_id for token_id, token in added.items() if token.special and token.content not in SHOWN
+        )
         self.special_tokens = _named_tokens(config)
         self.vocab_size = self._full.get_vocab_size(with_added_tokens=True)
         self._bytes: dict[int, bytes] = {

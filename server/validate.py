@@ -158,17 +158,10 @@ def plan_tools(
         for tool in tools or ()
     )
     if lazy:
-        if not facts.plain_markers:
-            raise BadRequest(
-                "strict can't be kept under tool_choice auto with this model, whose tags are special tokens; "
-                "use `required` or a named function.",
-                param="tools",
-                code="unsupported_parameter",
-            )
-        grammar = strict_calls(offered)
+        grammar = strict_calls(offered, facts.tag_ids)
     elif offered and forced:
         functions = [function for function in offered if forced is True or function["name"] == forced]
-        grammar = forced_call(functions, parallel and forced is True)
+        grammar = forced_call(functions, parallel and forced is True, facts.tag_ids)
     return ToolPlan(offered, grammar, not parallel or isinstance(forced, str), lazy)
 
 

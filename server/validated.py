@@ -4,7 +4,9 @@ prompt.
 Different types from the wire's: defaults are resolved, alternatives gone, and nothing here can be refused
 any more for its form."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from engine.messages import Grammar, SamplingParams
@@ -21,8 +23,8 @@ class ModelFacts(NamedTuple):
     eos_token_ids: frozenset[int]
     media_kinds: frozenset[str]
     supports_tools: bool
-    plain_markers: bool = True
-    """The tags of calls and thoughts are text to a grammar: none is a special token of this model."""
+    tag_ids: Mapping[str, int] = MappingProxyType({})
+    """Tags of calls and thoughts that are single tokens of this model."""
 
 
 @dataclass(frozen=True)

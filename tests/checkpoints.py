@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -30,6 +31,21 @@ CHAT_TEMPLATE = (
     "{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
+TOOLS_TEMPLATE = """\
+{%- if tools %}<|im_start|>system
+Tools:{% for tool in tools %}
+{{ tool | tojson }}{% endfor %}
+Call one as <tool_call>
+{"name": ..., "arguments": ...}
+</tool_call>.<|im_end|>
+{% endif %}
+{%- for message in messages %}<|im_start|>{{ message.role }}
+{{ message.content or '' }}{% for call in message.tool_calls or [] %}<tool_call>
+{"name": {{ call.function.name | tojson }}, "arguments": {{ call.function.arguments | tojson }}}
+</tool_call>{% endfor %}<|im_end|>
+{% endfor %}
+{%- if add_generation_prompt %}<|im_start|>assistant
+{% endif %}"""
 _CORPUS = (
     "the quick brown fox jumps over the lazy dog and then the dog says: what do you see in this picture? "
 )
@@ -50,8 +66,10 @@ def write_tokenizer(
     special_tokens: Sequence[str] = SPECIAL_TOKENS,
     chat_template: str = CHAT_TEMPLATE,
     eos_token: str = "<|im_end|>",
+    plain_tokens: Sequence[str] = (),
 ) -> dict[str, int]:
-    """A byte-level BPE tokenizer of about 300 tokens, special tokens last. Returns token -> id."""
+    """A byte-level BPE tokenizer of about 300 tokens, special tokens last, then added ones that are plain
+    text. Returns token -> id."""
     tokenizer = Tokenizer(BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -61,6 +79,7 @@ def write_tokenizer(
     tokenizer.add_special_tokens(
         [AddedToken(token, special=True, normalized=False) for token in special_tokens]
     )
+    tokenizer.add_tokens([AddedToken(token, special=False, normalized=False) for token in plain_tokens])
     directory.mkdir(parents=True, exist_ok=True)
     tokenizer.save(str(directory / "tokenizer.json"))
     config = {
@@ -92,8 +111,8 @@ def save(
     return directory
 
 
-def _language_sizes(directory: Path, overrides: dict) -> dict:
-    vocabulary = write_tokenizer(directory)
+def _language_sizes(directory: Path, overrides: dict, **tokenizer: Any) -> dict:
+    vocabulary = write_tokenizer(directory, **tokenizer)
     ids = {
         "eos_token_id": vocabulary["<|im_end|>"],
         "pad_token_id": vocabulary["<|endoftext|>"],
@@ -110,6 +129,13 @@ def padded(size: int, multiple: int = 16) -> int:
 def tiny_llama(directory: Path, max_shard_size: str = "5GB", **overrides: object) -> Path:
     config = LlamaConfig(**_language_sizes(directory, overrides))
     return save(LlamaForCausalLM, config, directory, max_shard_size)
+
+
+def tiny_caller(directory: Path) -> Path:
+    """A Llama whose template takes tools and whose tokenizer has tags for calls, as Hermes and Qwen write
+    them."""
+    tokenizer = {"chat_template": TOOLS_TEMPLATE, "plain_tokens": ("<tool_call>", "</tool_call>")}
+    return save(LlamaForCausalLM, LlamaConfig(**_language_sizes(directory, {}, **tokenizer)), directory)
 
 
 def tiny_mistral(directory: Path, max_shard_size: str = "5GB", **overrides: object) -> Path:

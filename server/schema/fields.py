@@ -256,8 +256,7 @@ FUNCTION = Section(
         _honoured(
             "strict",
             "arguments always follow the schema where a call is forced. Under `auto` they do from the moment "
-            "a call begins if any offered tool is strict (refused for models whose call tags are special "
-            "tokens); without strict they are parsed only",
+            "a call begins if any offered tool is strict; without strict they are parsed only",
         ),
     ),
 )

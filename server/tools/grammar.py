@@ -1,45 +1,61 @@
 """Grammars of tool calls, forced or strict: the parser's own format, around each function's JSON schema."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from engine.messages import Grammar
+from server.reasoning import CLOSE as THINK_CLOSE
+from server.reasoning import OPEN as THINK_OPEN
 from server.tools.parser import CLOSE, OPEN
 
+TAGS = (OPEN, CLOSE, THINK_OPEN, THINK_CLOSE)
+NO_TAGS: Mapping[str, int] = MappingProxyType({})
 MAX_PARALLEL_CALLS = 16
 
 COMPACT = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
 """JSON is written one way only, so that a weak model can't fill its answer with blanks."""
 
 
-def forced_call(functions: Sequence[dict[str, Any]], parallel: bool) -> Grammar:
+def forced_call(
+    functions: Sequence[dict[str, Any]], parallel: bool, tag_ids: Mapping[str, int] = NO_TAGS
+) -> Grammar:
     """At least one call of one of `functions` (OpenAI's function objects), and nothing else. Rules in
-    Lark's notation."""
+    Lark's notation. tag_ids: the tags that are single tokens of this model, which are named by id."""
     more = f' ("\\n" call){{0,{MAX_PARALLEL_CALLS - 1}}}' if parallel else ""
-    rules = [f"start: call{more}", f"call: {json.dumps(OPEN)} body", *_bodies(functions)]
+    rules = [f"start: call{more}", f"call: {_tag(OPEN, tag_ids)} body", *_bodies(functions, tag_ids)]
     return Grammar("lark", "\n".join(rules) + "\n")
 
 
-def strict_calls(functions: Sequence[dict[str, Any]]) -> Grammar:
-    """Any text; but what follows an opening tag is a call of one of `functions`."""
+def strict_calls(functions: Sequence[dict[str, Any]], tag_ids: Mapping[str, int] = NO_TAGS) -> Grammar:
+    """Any text, thoughts included; but what follows an opening tag, spelled out or as one token, is a call of
+    one of `functions`."""
+    pieces = ["open body"]
+    if OPEN in tag_ids:
+        pieces.append(f"TEXT {_tag(OPEN, tag_ids)} body")
+    pieces += [f"TEXT {_tag(tag, tag_ids)}" for tag in (THINK_OPEN, THINK_CLOSE) if tag in tag_ids]
     rules = [
-        "start: call* text",
-        "call: open body",
+        "start: piece* rest",
+        "piece: " + " | ".join(pieces),
         f"open[lazy]: TEXT {json.dumps(OPEN)}",
-        "text: TEXT",
+        "rest: TEXT",
         r"TEXT: /(.|\n)*/",
-        *_bodies(functions),
+        *_bodies(functions, tag_ids),
     ]
     return Grammar("lark", "\n".join(rules) + "\n")
 
 
-def _bodies(functions: Sequence[dict[str, Any]]) -> Iterator[str]:
+def _tag(tag: str, tag_ids: Mapping[str, int]) -> str:
+    return f"<[{tag_ids[tag]}]>" if tag in tag_ids else json.dumps(tag)
+
+
+def _bodies(functions: Sequence[dict[str, Any]], tag_ids: Mapping[str, int]) -> Iterator[str]:
     """Rules for all of a call that follows its opening tag."""
     yield "body: " + " | ".join(f"body_{index}" for index in range(len(functions)))
     for index, function in enumerate(functions):
         head = json.dumps(f'\n{{"name": "{function["name"]}", "arguments": ')
-        tail = json.dumps(f"}}\n{CLOSE}")
+        tail = json.dumps("}\n") + " " + _tag(CLOSE, tag_ids)
         schema = compact(function.get("parameters") or {"type": "object"})
         yield f"body_{index}: {head} arguments_{index} {tail}"
         yield f"arguments_{index}: %json {json.dumps(schema)}"

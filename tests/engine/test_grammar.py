@@ -8,7 +8,7 @@ import time
 import msgspec
 import numpy as np
 import pytest
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 from engine.grammar import MAX_COMPILED, GrammarCompiler, GrammarError, Vocabulary
 from engine.messages import Grammar
@@ -18,14 +18,18 @@ END = 256
 VOCAB_SIZE = 260
 
 
-@pytest.fixture(scope="module")
-def vocabulary() -> Vocabulary:
+def _definition() -> str:
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     tokenizer = Tokenizer(models.BPE({char: index for index, char in enumerate(alphabet)}, []))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.add_special_tokens(["<end>"])
-    return Vocabulary(tokenizer.to_str(), VOCAB_SIZE, [END])
+    return tokenizer.to_str()
+
+
+@pytest.fixture(scope="module")
+def vocabulary() -> Vocabulary:
+    return Vocabulary(_definition(), VOCAB_SIZE, [END])
 
 
 @pytest.fixture
@@ -103,6 +107,44 @@ def test_invalid_grammars(compiler, grammar) -> None:
     with pytest.raises(GrammarError):
         compiler.compile(grammar, (END,), 1).result()
     assert compiler.compile(Grammar("regex", "a"), (END,), 1).result(), "the next one compiles"
+
+
+@pytest.mark.parametrize("special", [False, True])
+@pytest.mark.parametrize(
+    "grammar",
+    [
+        Grammar("lark", 'start: "<call>" "x"'),
+        Grammar("regex", "(<call>)x"),
+        Grammar("json_schema", '{"enum": ["<call>", "<end>"]}'),
+        Grammar("lark", 'start: "<" /.*/ "x"'),
+    ],
+    ids=str,
+)
+def test_text_that_spells_a_control_token_is_text(grammar: Grammar, special: bool) -> None:
+    tokenizer = Tokenizer.from_str(_definition())
+    tokenizer.add_tokens([AddedToken("<call>", special=special, normalized=False)])
+    call = tokenizer.token_to_id("<call>")
+    vocabulary = Vocabulary(tokenizer.to_str(), VOCAB_SIZE, [END])
+    (matcher,) = GrammarCompiler(lambda: vocabulary).compile(grammar, (END,), 1).result()
+    rng = random.Random(0)
+    for _ in range(40):
+        choices = allowed(matcher)
+        assert call not in choices
+        token = rng.choice(sorted(choices))
+        assert matcher.accept(token)
+        if token == END or matcher.finished:
+            break
+
+
+def test_a_control_token_can_be_named_by_its_id() -> None:
+    tokenizer = Tokenizer.from_str(_definition())
+    tokenizer.add_tokens([AddedToken("<call>", special=False, normalized=False)])
+    call = tokenizer.token_to_id("<call>")
+    vocabulary = Vocabulary(tokenizer.to_str(), VOCAB_SIZE, [END])
+    grammar = Grammar("lark", f'start: <[{call}]> "x"')
+    (matcher,) = GrammarCompiler(lambda: vocabulary).compile(grammar, (END,), 1).result()
+    assert allowed(matcher) == {call}
+    assert matcher.accept(call)
 
 
 def test_matchers_are_independent_and_refuse_what_is_not_allowed(compiler) -> None:

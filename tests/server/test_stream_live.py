@@ -177,6 +177,22 @@ def test_an_endless_body_gets_its_413(head: bytes) -> None:
     assert b" 413 " in received
 
 
+def test_a_length_that_lies() -> None:
+    body = json.dumps(chat()).encode()
+    bench = Bench(body_timeout=0.3)
+    with serving(bench) as port:
+        with connect(port, HEAD + b"content-length: %d\r\n\r\n" % (len(body) + 1) + body) as long:
+            with connect(port, request()) as other:
+                assert b" 200 " in read_until(other, b"Hello")
+            assert b" 408 " in read_until(long, b"request_timeout")
+        with connect(port, HEAD + b"content-length: %d\r\n\r\n" % (len(body) - 1) + body) as short:
+            received = read_all(short)
+            assert b" 400 " in received, "what is left over is no request"
+            assert b" 200 " not in received
+        eventually(lambda: bench.state.telemetry.num_open == 0)
+    bench.assert_idle()
+
+
 def test_nonsense_instead_of_http_is_400_in_openais_form() -> None:
     with serving(Bench()) as port, connect(port, b"GARBAGE\r\n\r\n") as connection:
         received = read_all(connection)

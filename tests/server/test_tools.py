@@ -1,7 +1,6 @@
 """Tool calls: read from text in any pieces, streamed as clients join them, and forced by a grammar."""
 
 import json
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from llguidance import LLMatcher
 
 from engine.grammar import GrammarCompiler, Vocabulary
 from server.structured import check
-from server.tools.grammar import forced_call, strict_calls
+from server.tools.grammar import TAGS, forced_call, strict_calls
 from server.tools.parser import ToolCallParser
 from tests.checkpoints import write_tokenizer
 from tests.server.fakes import Bench, chat
@@ -177,10 +176,15 @@ def strict(tool: dict[str, Any], value: bool = True) -> dict[str, Any]:
         ("<tool_call>nonsense", False),
     ],
 )
-def test_strict_calls_are_free_text_until_a_call_begins(text: str, allowed: bool, tmp_path: Path) -> None:
-    vocabulary = write_tokenizer(tmp_path)
+@pytest.mark.parametrize("num_tags", [0, 2, 4])
+def test_strict_calls_are_free_text_until_a_call_begins(
+    text: str, allowed: bool, num_tags: int, tmp_path: Path
+) -> None:
+    """Whether the tags of calls and thoughts are single tokens of the model or not."""
+    vocabulary = write_tokenizer(tmp_path, plain_tokens=TAGS[:num_tags])
     definition = (tmp_path / "tokenizer.json").read_text()
-    grammar = strict_calls([WEATHER["function"], TIME["function"]])
+    tag_ids = {tag: vocabulary[tag] for tag in TAGS[:num_tags]}
+    grammar = strict_calls([WEATHER["function"], TIME["function"]], tag_ids)
     check(grammar, "tools")
     end = vocabulary["<|im_end|>"]
     compiler = GrammarCompiler(lambda: Vocabulary(definition, len(vocabulary), [end]))
@@ -206,16 +210,6 @@ def test_strict_under_auto_binds_the_form_of_calls() -> None:
     relaxed = Bench()
     post(relaxed, chat(tools=[strict(WEATHER, False), TIME]))
     assert relaxed.engine.requests[0].grammar is None
-
-
-def test_strict_under_auto_is_refused_where_tags_are_special_tokens() -> None:
-    bench = Bench()
-    assert bench.state.runtime is not None
-    facts = bench.state.runtime.facts._replace(plain_markers=False)
-    bench.state.runtime = replace(bench.state.runtime, facts=facts)
-    assert refused(bench, chat(tools=[strict(TIME)]))["param"] == "tools"
-    for body in (chat(tools=[TIME]), chat(tools=[strict(TIME)], tool_choice="required")):
-        assert post(bench, body).status_code == 200
 
 
 def test_a_strict_tool_with_an_impossible_schema_is_refused() -> None:
