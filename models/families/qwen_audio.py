@@ -12,7 +12,8 @@ import torch
 import torch.nn.functional as F
 
 from models.checkpoint import CheckpointError
-from models.families.qwen_vision import Linear, attend_in_runs, stack, take_linear
+from models.encoder_attention import Runs, attend_in_runs
+from models.linear import Linear, Map, packed, stack, take_linear
 from models.weights import Weights
 
 _EPS = 1e-5
@@ -56,11 +57,11 @@ class Norm(NamedTuple):
 
 class AudioBlock(NamedTuple):
     norm1: Norm
-    qkv: Linear
-    out: Linear
+    qkv: Map
+    out: Map
     norm2: Norm
-    fc1: Linear
-    fc2: Linear
+    fc1: Map
+    fc2: Map
 
 
 class QwenAudio:
@@ -74,7 +75,7 @@ class QwenAudio:
         self.positions = positions.to(device=weights.device, dtype=weights.dtype)
         self.blocks = [_take_block(config, weights.prefixed(f"layers.{i}.")) for i in range(config.depth)]
         self.final_norm = _take_norm(weights, "ln_post", config.width)
-        self.proj = take_linear(weights, "proj", config.width, config.out_width)
+        self.proj = packed(take_linear(weights, "proj", config.width, config.out_width))
 
     def __call__(self, features: torch.Tensor) -> torch.Tensor:
         """[mel bins, frames] of one sound -> [tokens, out_width]."""
@@ -86,8 +87,8 @@ class QwenAudio:
         hidden = torch.cat([chunk.flatten(0, 1) for chunk in chunks])
         runs = [(chunk.shape[0], chunk.shape[1]) for chunk in chunks]
         for block in self.blocks:
-            hidden = hidden + self._attention(block, block.norm1(hidden), runs)
-            hidden = hidden + block.fc2(F.gelu(block.fc1(block.norm2(hidden))))
+            hidden = self._attention(block, block.norm1(hidden), runs).add_(hidden)
+            hidden = block.fc2(block.fc1(block.norm2(hidden))).add_(hidden)
         pairs = hidden[: len(hidden) // 2 * 2].unflatten(0, (-1, 2))
         return self.proj(self.final_norm((pairs[:, 0] + pairs[:, 1]) / 2))
 
@@ -97,8 +98,8 @@ class QwenAudio:
         x = F.gelu(F.conv1d(x, *self.conv2, stride=2, padding=1)).transpose(1, 2)
         return x + self.positions[: x.shape[1]]
 
-    def _attention(self, block: AudioBlock, x: torch.Tensor, runs: list[tuple[int, int]]) -> torch.Tensor:
-        q, k, v = block.qkv(x).unflatten(-1, (3, self.config.num_heads, -1)).unbind(1)
+    def _attention(self, block: AudioBlock, x: torch.Tensor, runs: Runs) -> torch.Tensor:
+        q, k, v = block.qkv(x).unflatten(-1, (3, self.config.num_heads, -1)).permute(1, 2, 0, 3)
         return block.out(attend_in_runs(q, k, v, runs))
 
 
@@ -112,11 +113,11 @@ def _take_block(config: AudioConfig, weights: Weights) -> AudioBlock:
     )
     return AudioBlock(
         norm1=_take_norm(weights, "self_attn_layer_norm", width),
-        qkv=qkv,
-        out=take_linear(weights, "self_attn.out_proj", width, width),
+        qkv=packed(qkv),
+        out=packed(take_linear(weights, "self_attn.out_proj", width, width)),
         norm2=_take_norm(weights, "final_layer_norm", width),
-        fc1=take_linear(weights, "fc1", width, config.mlp_width),
-        fc2=take_linear(weights, "fc2", config.mlp_width, width),
+        fc1=packed(take_linear(weights, "fc1", width, config.mlp_width), "gelu"),
+        fc2=packed(take_linear(weights, "fc2", config.mlp_width, width)),
     )
 
 

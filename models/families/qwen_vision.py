@@ -4,7 +4,6 @@ Qwen2-VL attends over the whole picture; later models in a few layers, and withi
 Knows nothing of pixels' preparation, of tokens, or of the language model. One picture at a time.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -13,7 +12,9 @@ import torch
 import torch.nn.functional as F
 
 from models.checkpoint import CheckpointError
+from models.encoder_attention import Runs, attend_in_runs
 from models.families.qwen_windows import VisionPlan, plan_vision
+from models.linear import Linear, Map, packed, stack, take_linear
 from models.weights import Weights
 
 _EPS = 1e-6
@@ -79,23 +80,14 @@ class VisionConfig:
         return self.width // self.num_heads
 
 
-class Linear(NamedTuple):
-    weight: torch.Tensor
-    bias: torch.Tensor | None
-
-    def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        return F.linear(x, self.weight, self.bias)
-
-
 class VisionBlock(NamedTuple):
-    """One layer. up: gate and up stacked where the MLP is gated."""
+    """One layer. qkv: queries and keys with the pairs that turn together side by side."""
 
-    norm1: Callable[[torch.Tensor], torch.Tensor]
-    qkv: Linear
-    proj: Linear
-    norm2: Callable[[torch.Tensor], torch.Tensor]
-    up: Linear
-    down: Linear
+    norm1: Map
+    qkv: Map
+    proj: Map
+    norm2: Map
+    mlp: Map
 
 
 class QwenVision:
@@ -105,11 +97,12 @@ class QwenVision:
         self.config = config
         merged = config.width * config.merge**2
         patch = weights.take("patch_embed.proj.weight", shape=(config.width, *config.patch_shape))
-        self.patch_embed = Linear(patch.flatten(1), None)
+        self.dtype = patch.dtype
+        self.patch_embed = packed(Linear(patch.flatten(1), None))
         self.blocks = [_take_block(config, weights.prefixed(f"blocks.{i}.")) for i in range(config.depth)]
         self.merger_norm = _take_norm(config, weights, "merger.ln_q")
-        self.merger_in = take_linear(weights, "merger.mlp.0", merged, merged)
-        self.merger_out = take_linear(weights, "merger.mlp.2", merged, config.out_width)
+        self.merger_in = packed(take_linear(weights, "merger.mlp.0", merged, merged), "gelu")
+        self.merger_out = packed(take_linear(weights, "merger.mlp.2", merged, config.out_width))
         self._plan = lru_cache(_NUM_PLANS)(
             lambda grid: plan_vision(grid, config.merge, config.window, config.head_dim, weights.device)
         )
@@ -117,82 +110,76 @@ class QwenVision:
     def __call__(self, pixel_values: torch.Tensor, grid: tuple[int, int, int]) -> torch.Tensor:
         """[patches, patch elements] of one picture -> [patches / merge², out_width], in reading order."""
         plan = self._plan(grid)
-        hidden = self.patch_embed(pixel_values.to(self.patch_embed.weight.dtype))
+        hidden = self.patch_embed(pixel_values.to(self.dtype))
         unit = self.config.merge**2
         hidden = hidden.unflatten(0, (-1, unit))[plan.order].flatten(0, 1)
         for index, block in enumerate(self.blocks):
             runs = plan.whole if index in self.config.full_layers else plan.windows
-            hidden = hidden + self._attention(block, block.norm1(hidden), plan, runs)
-            hidden = hidden + self._mlp(block, block.norm2(hidden))
+            hidden = self._attention(block, block.norm1(hidden), plan, runs).add_(hidden)
+            hidden = block.mlp(block.norm2(hidden)).add_(hidden)
         merged = self.merger_norm(hidden).reshape(len(plan.order), -1)
-        return self.merger_out(F.gelu(self.merger_in(merged)))[plan.inverse]
+        return self.merger_out(self.merger_in(merged))[plan.inverse]
 
-    def _attention(
-        self, block: VisionBlock, x: torch.Tensor, plan: VisionPlan, runs: list[tuple[int, int]]
-    ) -> torch.Tensor:
+    def _attention(self, block: VisionBlock, x: torch.Tensor, plan: VisionPlan, runs: Runs) -> torch.Tensor:
         qkv = block.qkv(x).unflatten(-1, (3, self.config.num_heads, self.config.head_dim))
-        turned = _turn(qkv[:, :2], plan.cos, plan.sin)
-        q, k, v = turned[:, 0], turned[:, 1], qkv[:, 2]
-        return block.proj(attend_in_runs(q, k, v, runs))
-
-    def _mlp(self, block: VisionBlock, x: torch.Tensor) -> torch.Tensor:
-        if self.config.gated:
-            gate, up = block.up(x).chunk(2, dim=-1)
-            return block.down(F.silu(gate) * up)
-        x = block.up(x)
-        return block.down(x * torch.sigmoid(1.702 * x))
+        q, k = _turned(qkv[:, :2], plan.turns)
+        return block.proj(attend_in_runs(q, k, qkv[:, 2].transpose(0, 1), runs))
 
 
-def attend_in_runs(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, runs: list[tuple[int, int]]
-) -> torch.Tensor:
-    """[rows, heads, dim] each -> [rows, width]: attention within runs, consecutive (how many, rows each)."""
-    outs, start = [], 0
-    for count, length in runs:
-        rows = slice(start, start + count * length)
-        a, b, c = (x[rows].unflatten(0, (count, length)).transpose(1, 2) for x in (q, k, v))
-        outs.append(F.scaled_dot_product_attention(a, b, c).transpose(1, 2).reshape(count * length, -1))
-        start = rows.stop
-    return outs[0] if len(outs) == 1 else torch.cat(outs)
+def _turned(x: torch.Tensor, turns: torch.Tensor) -> torch.Tensor:
+    """Rotate neighbouring pairs of x [rows, 2, heads, dim] by turns, complex64 [rows, 1, 1, dim / 2].
 
-
-def take_linear(weights: Weights, name: str, inputs: int, outputs: int) -> Linear:
-    weight = weights.take(f"{name}.weight", shape=(outputs, inputs))
-    return Linear(weight, weights.take(f"{name}.bias", shape=(outputs,)))
-
-
-def stack(*parts: Linear) -> Linear:
-    """Several maps of the same input as one, their outputs one after another."""
-    biases = [part.bias for part in parts if part.bias is not None]
-    return Linear(torch.cat([part.weight for part in parts]), torch.cat(biases))
-
-
-def _turn(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-    """Rotate the pairs (i, i + dim / 2) of x [rows, ..., dim] in float32; cos, sin [rows, 1, 1, dim / 2]."""
-    first, second = x.float().chunk(2, dim=-1)
-    return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1).to(x.dtype)
+    Computed in float32. Returns [2, heads, rows, dim], dtype of x.
+    """
+    pairs = torch.view_as_complex(x.float().unflatten(-1, (-1, 2)))
+    pairs *= turns
+    rows, two, heads, dim = x.shape
+    out = x.new_empty(two, heads, rows, dim)
+    return out.copy_(torch.view_as_real(pairs).flatten(-2).permute(1, 2, 0, 3))
 
 
 def _take_block(config: VisionConfig, weights: Weights) -> VisionBlock:
-    width, inner = config.width, config.mlp_width
+    width = config.width
     if config.split_qkv:
         qkv = stack(*(take_linear(weights, f"attn.{name}", width, width) for name in "qkv"))
     else:
         qkv = take_linear(weights, "attn.qkv", width, 3 * width)
+    return VisionBlock(
+        norm1=_take_norm(config, weights, "norm1"),
+        qkv=packed(_with_pairs_together(config, qkv)),
+        proj=packed(take_linear(weights, "attn.proj", width, width)),
+        norm2=_take_norm(config, weights, "norm2"),
+        mlp=_take_mlp(config, weights),
+    )
+
+
+def _with_pairs_together(config: VisionConfig, qkv: Linear) -> Linear:
+    """Queries and keys turn in pairs (i, i + dim / 2): with the two side by side a pair is a complex number.
+
+    Both are reordered alike, so their products stay as they were."""
+    rows = torch.arange(3 * config.width).view(3, config.num_heads, 2, -1)
+    paired = rows[:2].transpose(-2, -1).flatten()
+    order = torch.cat((paired, rows[2].flatten())).to(qkv.weight.device)
+    return Linear(qkv.weight[order], None if qkv.bias is None else qkv.bias[order])
+
+
+def _take_mlp(config: VisionConfig, weights: Weights) -> Map:
+    width, inner = config.width, config.mlp_width
     if config.gated:
-        up = stack(*(take_linear(weights, f"mlp.{name}_proj", width, inner) for name in ("gate", "up")))
-        down = take_linear(weights, "mlp.down_proj", inner, width)
-    else:
-        up, down = (
-            take_linear(weights, "mlp.fc1", width, inner),
-            take_linear(weights, "mlp.fc2", inner, width),
-        )
-    proj = take_linear(weights, "attn.proj", width, width)
-    norm1, norm2 = _take_norm(config, weights, "norm1"), _take_norm(config, weights, "norm2")
-    return VisionBlock(norm1, qkv, proj, norm2, up, down)
+        gate = packed(take_linear(weights, "mlp.gate_proj", width, inner), "silu")
+        up = packed(take_linear(weights, "mlp.up_proj", width, inner))
+        down = packed(take_linear(weights, "mlp.down_proj", inner, width))
+        return lambda x: down(gate(x).mul_(up(x)))
+    first = packed(take_linear(weights, "mlp.fc1", width, inner))
+    second = packed(take_linear(weights, "mlp.fc2", inner, width))
+    return lambda x: second(_quick_gelu(first(x)))
 
 
-def _take_norm(config: VisionConfig, weights: Weights, name: str) -> Callable[[torch.Tensor], torch.Tensor]:
+def _quick_gelu(x: torch.Tensor) -> torch.Tensor:
+    return torch.sigmoid(1.702 * x).mul_(x)
+
+
+def _take_norm(config: VisionConfig, weights: Weights, name: str) -> Map:
     shape = (config.width,)
     weight = weights.take(f"{name}.weight", shape=shape)
     if config.gated:

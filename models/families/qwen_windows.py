@@ -8,20 +8,18 @@ from typing import NamedTuple
 
 import torch
 
-Runs = list[tuple[int, int]]
-"""Consecutive stretches of rows that attend within themselves: (how many, rows in each)."""
+from models.encoder_attention import Runs
 
 
 class VisionPlan(NamedTuple):
     """order: merged patches (int64 [M], reading order) as the tower computes them; inverse undoes it.
 
-    cos, sin: float32 [patches, 1, 1, head_dim / 2], as computed. windows, whole: which rows attend together.
+    turns: complex64 [patches, 1, 1, head_dim / 2], as computed. windows, whole: which rows attend together.
     """
 
     order: torch.Tensor
     inverse: torch.Tensor
-    cos: torch.Tensor
-    sin: torch.Tensor
+    turns: torch.Tensor
     windows: Runs
     whole: Runs
 
@@ -38,8 +36,7 @@ def plan_vision(
     return VisionPlan(
         order=order.to(device),
         inverse=order.argsort().to(device),
-        cos=angles.cos().to(device),
-        sin=angles.sin().to(device),
+        turns=torch.polar(torch.ones_like(angles), angles).to(device),
         windows=[(len(group), group.shape[1] * merge**2) for group in windows],
         whole=[(1, rows * columns)],
     )

@@ -7,6 +7,8 @@ import torch
 import torch.nn.functional as F
 
 from models.checkpoint import CheckpointError
+from models.encoder_attention import attend
+from models.linear import Linear, Map, packed, stack, take_linear
 from models.weights import Weights
 
 _EPS = 1e-5
@@ -43,21 +45,21 @@ class WhisperConfig:
 
 
 class Affine(NamedTuple):
-    """weight [out, in] of a linear map, or [width] of a layer norm, and its bias."""
+    """weight [out, in, 3] of a convolution, or [width] of a layer norm, and its bias."""
 
     weight: torch.Tensor
     bias: torch.Tensor
 
 
 class WhisperLayer(NamedTuple):
-    """One layer; the rows of query, key and value are fused in this order (the key has no bias: zeros)."""
+    """One layer; the rows of query, key and value are fused in this order, the activation into `up`."""
 
     attention_norm: Affine
-    qkv: Affine
-    out: Affine
+    qkv: Map
+    out: Map
     mlp_norm: Affine
-    up: Affine
-    down: Affine
+    up: Map
+    down: Map
 
 
 class WhisperEncoder:
@@ -81,17 +83,17 @@ class WhisperEncoder:
         x = F.gelu(F.conv1d(x, *self.conv2, stride=2, padding=1)).transpose(1, 2)
         x = x + self.positions[: x.shape[1]]
         for layer in self.layers:
-            x = x + self._attention(layer, x, num_valid)
-            x = x + F.linear(F.gelu(F.linear(_norm(x, layer.mlp_norm), *layer.up)), *layer.down)
+            x = self._attention(layer, x, num_valid).add_(x)
+            x = layer.down(layer.up(_norm(x, layer.mlp_norm))).add_(x)
             if x.dtype is torch.float16:
                 x = x.clamp(-_FLOAT16_LIMIT, _FLOAT16_LIMIT)
         return _norm(x, self.final_norm)
 
     def _attention(self, layer: WhisperLayer, x: torch.Tensor, num_valid: int) -> torch.Tensor:
-        qkv = F.linear(_norm(x, layer.attention_norm), *layer.qkv)
+        qkv = layer.qkv(_norm(x, layer.attention_norm))
         q, k, v = qkv.unflatten(-1, (3, self.config.num_heads, -1)).permute(2, 0, 3, 1, 4)
-        out = F.scaled_dot_product_attention(q, k[:, :, :num_valid], v[:, :, :num_valid])
-        return F.linear(out.transpose(1, 2).flatten(2), *layer.out)
+        out = attend(q, k[:, :, :num_valid], v[:, :, :num_valid])
+        return layer.out(out.transpose(1, 2).flatten(2))
 
 
 def _norm(x: torch.Tensor, norm: Affine) -> torch.Tensor:
@@ -104,16 +106,13 @@ def _take(weights: Weights, name: str, *shape: int) -> Affine:
 
 def _take_layer(config: WhisperConfig, weights: Weights) -> WhisperLayer:
     width, inner = config.width, config.mlp_width
-    query, value = (_take(weights, f"self_attn.{name}_proj", width, width) for name in "qv")
+    query, value = (take_linear(weights, f"self_attn.{name}_proj", width, width) for name in "qv")
     key = weights.take("self_attn.k_proj.weight", shape=(width, width))
     return WhisperLayer(
         attention_norm=_take(weights, "self_attn_layer_norm", width),
-        qkv=Affine(
-            torch.cat((query.weight, key, value.weight)),
-            torch.cat((query.bias, torch.zeros_like(query.bias), value.bias)),
-        ),
-        out=_take(weights, "self_attn.out_proj", width, width),
+        qkv=packed(stack(query, Linear(key, key.new_zeros(width)), value)),
+        out=packed(take_linear(weights, "self_attn.out_proj", width, width)),
         mlp_norm=_take(weights, "final_layer_norm", width),
-        up=_take(weights, "fc1", inner, width),
-        down=_take(weights, "fc2", width, inner),
+        up=packed(take_linear(weights, "fc1", width, inner), "gelu"),
+        down=packed(take_linear(weights, "fc2", inner, width)),
     )
