@@ -82,7 +82,9 @@ class Batches:
         self.mels.append(mel.unflatten(1, (chunks, -1)).transpose(0, 1))
         self.frames += [min(max(frames - c * CHUNK_FRAMES, 1), CHUNK_FRAMES) for c in range(chunks)]
         self.sounds_to_come -= 1
-        return sound, SoundAt(used, min(token_count(frames), chunks * CHUNK_FRAMES // 4))
+        at = SoundAt(used, min(token_count(frames), chunks * CHUNK_FRAMES // 4))
+        self.placed.append((sound, at))
+        return sound, at
 
     def absent(self, has_picture: bool, has_sound: bool) -> list[QA]:
         """Questions about what the conversation does not have."""
@@ -176,6 +178,7 @@ class Batches:
         self.chosen: list[int] = []
         self.mels: list[Tensor] = []
         self.frames: list[int] = []
+        self.placed: list[tuple[Sound, SoundAt]] = []
         kinds = (*MIX, self.rng.choice(RARE))
         self.sounds_to_come = sum(kind in ("sound", "sound turns", "both", "mixed turns") for kind in kinds)
         rows = [self.make_row(kind) for kind in kinds]

@@ -13,6 +13,7 @@ import time
 import torch
 from torch import Tensor, nn
 
+from tools.demo_model.anchors import Placed, picture_anchors, picture_loss, sound_loss
 from tools.demo_model.batches import Batch, Batches
 from tools.demo_model.device import DEVICE, begin, half_precision, moved
 from tools.demo_model.hearing import AudioTower
@@ -27,6 +28,7 @@ from tools.demo_model.workers import RANK, WORKERS, averaged, join
 
 ANSWER_TOKENS = 1024
 PATCH_LOSS = 0.2
+SOUND_LOSS = 0.2
 
 
 def build() -> tuple[Thinker, PatchLabels, int]:
@@ -46,15 +48,19 @@ def build() -> tuple[Thinker, PatchLabels, int]:
     return model, labels_of, 0
 
 
-def answer_loss(model: Thinker, labels_of: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
-    """Cross-entropy of the answers, and the same plus the auxiliary loss on patches."""
+def answer_loss(
+    model: Thinker, labels_of: nn.Module, names: tuple[Tensor, Tensor], batch: Batch
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Cross-entropy of the answers, the same plus the losses on patches, and the audio tower's output."""
     with half_precision():
         seen = model.visual(batch.patches, batch.rotary, batch.lengths)
         heard = model.audio_tower(batch.mel, batch.frames)
         hidden = model.hidden(batch.ids, batch.source, seen, heard, batch.positions, batch.branches)
         logits = model.lm_head(hidden.flatten(0, 1)[batch.labels[:, 0]])
     loss = nn.functional.cross_entropy(logits.float(), batch.labels[:, 1], ignore_index=IGNORE)
-    return loss, loss + PATCH_LOSS * labels_of(seen.float(), batch.patch_labels)
+    patches = labels_of(seen.float(), batch.patch_labels)
+    anchors = picture_loss(seen.float(), batch.patch_labels, model.model.embed_tokens.weight.detach(), names)
+    return loss, loss + PATCH_LOSS * (patches + anchors), heard.float()
 
 
 def with_answer_places(batch: Batch) -> Batch:
@@ -76,15 +82,19 @@ def next_batch(batches: Batches) -> Batch:
 def main(steps: int, rate: float, minutes: float) -> None:
     model, labels_of, done = build()
     batches = Batches(seed=WORKERS * done + RANK + 1)
-    towers = [Share(model.visual, 0.4 * rate), Share(model.audio_tower, 0.1 * rate, muon=False)]
+    towers = [Share(model.visual, 0.4 * rate), Share(model.audio_tower.proj, rate)]
+    whisper = [part for name, part in model.audio_tower.named_children() if name != "proj"]
+    towers += [Share(part, 0.1 * rate, muon=False) for part in whisper]
     language = [Share(model.model, rate), Share(model.lm_head, rate), Share(labels_of, rate)]
     optimiser = Optimiser(towers + language, muon_lr=0.02, adam_lr=3e-3)
-    compiled = torch.compile(answer_loss, dynamic=False)
+    compiled, names = torch.compile(answer_loss, dynamic=False), picture_anchors()
     parameters = [p for part in (model, labels_of) for p in part.parameters()]
     began, mean, progress, step = time.monotonic(), 0.0, 0.0, 0
     while progress < 1:
-        loss, total = compiled(model, labels_of, next_batch(batches))
-        total.backward()
+        loss, total, heard = compiled(model, labels_of, names, next_batch(batches))
+        placed = [Placed(*pair) for pair in batches.placed]
+        spelt = sound_loss(heard, placed, model.model.embed_tokens.weight.detach())
+        (total + SOUND_LOSS * spelt).backward()
         step += 1
         progress = averaged(parameters, max(step / steps, (time.monotonic() - began) / 60 / minutes))
         optimiser.step(min(progress, 1.0))
@@ -92,7 +102,8 @@ def main(steps: int, rate: float, minutes: float) -> None:
         if RANK:
             continue
         if step % 20 == 0 or progress >= 1:
-            print(f"{step}: {progress:.0%}, loss {mean:.4f}, {time.process_time():.0f} CPU-s", flush=True)
+            parts = f"loss {mean:.4f}, with patches {total:.3f}, spelling {spelt:.3f}"
+            print(f"{step}: {progress:.0%}, {parts}, {time.process_time():.0f} CPU-s", flush=True)
         if step % 100 == 0 or progress >= 1:
             state = {"model": model.state_dict(), "labels": labels_of.state_dict(), "steps": done + step}
             torch.save(state, CACHE / "train.part")

@@ -17,7 +17,7 @@ def join() -> None:
 
 
 def averaged(parameters: list[nn.Parameter], progress: float) -> float:
-    """Every gradient becomes its mean over the workers; returns their mean progress, so that all end together."""
+    """Every gradient becomes the mean over the workers; returns their mean progress, so all end at once."""
     if WORKERS == 1:
         return progress
     gradients = [p.grad for p in parameters if p.grad is not None]
