@@ -72,8 +72,8 @@ def around(
     runner = build_runner(model, config, blocks)
     if config.deterministic and not runner.is_row_invariant:
         raise ValueError(
-            f"deterministic: with {model.dtype} on the back end {runner.attention.name} an answer's last bits "
-            "depend on what is computed beside it; the fused layers of the back end native don't"
+            f"deterministic: with {model.dtype} on the back end {runner.attention.name} the last bits of an "
+            "answer depend on what is computed beside it; the fused layers of the back end native don't"
         )
     engine = Engine(
         runner,

@@ -1,4 +1,5 @@
-"""What a family answers about media without its weights. Nothing else in the program asks which model it is."""
+"""What a family answers about media without its weights. Nothing else in the program asks which model it
+is."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
@@ -25,14 +26,16 @@ class MediaLayout(msgspec.Struct, frozen=True):
 
 
 class Placeholder(NamedTuple):
-    """The token ids that replace one media marker of the template, and which ranges of them stand for content."""
+    """The token ids that replace one media marker of the template, and which ranges of them stand for
+    content."""
 
     ids: list[int]
     runs: list[tuple[int, int]]
 
 
 class PositionTable(NamedTuple):
-    """ids: int64 [axes, num_tokens] rotary positions of a whole prompt. next_position: that of the first generated token."""
+    """ids: int64 [axes, num_tokens] rotary positions of a whole prompt. next_position: that of the first
+    generated token."""
 
     ids: np.ndarray
     next_position: int
@@ -56,14 +59,17 @@ class Processing(Protocol):
     sampling_rate: int
     """Hz, of the samples that `prepare_audio` takes; 0 without audio."""
     bidirectional_kinds: frozenset[str]
-    """Kinds whose spans attend within themselves in both directions; such a span is never split across steps."""
+    """Kinds whose spans attend within themselves in both directions; such a span is never split across
+    steps."""
 
     def marker(self, kind: str) -> str:
-        """The text that the checkpoint's template uses, or that is put into the content, for one media item."""
+        """The text that the checkpoint's template uses, or that is put into the content, for one media
+        item."""
         ...
 
     def image_layout(self, width: int, height: int, options: str = "") -> MediaLayout:
-        """Layout from pixels of the upright image. MediaError (`image_too_small`, ...) where the model can't take it.
+        """Layout from pixels of the upright image. MediaError (`image_too_small`, ...) where the model
+        can't take it.
 
         options: canonical option text, "" or "detail=low"; the same text goes into the MediaKey."""
         ...
@@ -77,7 +83,8 @@ class Processing(Protocol):
         ...
 
     def prepare_audio(self, samples: np.ndarray) -> PreparedMedia:
-        """samples: float32 [num_samples], mono, at `sampling_rate`. Equal to the checkpoint's own feature extractor."""
+        """samples: float32 [num_samples], mono, at `sampling_rate`. Equal to the checkpoint's own feature
+        extractor."""
         ...
 
     def placeholder(self, kind: str, layout: MediaLayout) -> Placeholder: ...
@@ -85,5 +92,6 @@ class Processing(Protocol):
     def positions(
         self, num_tokens: int, spans: Sequence[MediaSpan], items: Sequence[tuple[str, MediaLayout]]
     ) -> PositionTable:
-        """items[i] is the (kind, layout) behind spans[i]. Computed from layouts alone, so a covered span needs no media."""
+        """items[i] is the (kind, layout) behind spans[i]. Computed from layouts alone, so a covered span
+        needs no media."""
         ...
