@@ -15,7 +15,8 @@ from models.processing.base import MediaError, PreparedMedia
 from server import structured
 from server.auth import namespace
 from server.choice import Choice, Piece, Reading
-from server.errors import BadRequest, ContextTooLong, ServerFault
+from server.context import check_context, check_length
+from server.errors import BadRequest, ServerFault
 from server.media.item import MediaPart, ResolvedMedia
 from server.prompt import PromptError, RenderedPrompt
 from server.runtime import MediaRequest, Runtime
@@ -119,7 +120,7 @@ async def chat(
     options = request.options
     async with accepted(state, runtime, tenant, options.cache_salt, options.num_choices) as media:
         items = await resolve(media, request.conversation.media)
-        prompt = await render(runtime, request.conversation, items)
+        prompt = await render(runtime, request.conversation, items, must_fit=True)
         check_context(len(prompt.sequence), runtime.engine.info.max_model_len, request.conversation.param)
         reading = Reading(
             stop=options.stop,
@@ -158,28 +159,27 @@ async def render(
     conversation: Conversation,
     items: list[ResolvedMedia],
     add_generation_prompt: bool = True,
+    must_fit: bool = False,
 ) -> RenderedPrompt:
-    """BadRequest where the template refuses the messages."""
-    try:
-        return await asyncio.to_thread(
-            runtime.prompts.render,
+    """BadRequest where the template refuses the messages. must_fit: ContextTooLong, without tokenising them,
+    for messages that can't fit the context."""
+
+    def render_in_thread() -> RenderedPrompt:
+        if must_fit:
+            said = (conversation.messages, conversation.tools)
+            check_length(said, runtime.facts, runtime.engine.info.max_model_len, conversation.param)
+        return runtime.prompts.render(
             conversation.messages,
             items,
             tools=conversation.tools,
             template_kwargs=conversation.template_kwargs,
             add_generation_prompt=add_generation_prompt,
         )
+
+    try:
+        return await asyncio.to_thread(render_in_thread)
     except (PromptError, TemplateError) as error:
         raise BadRequest(str(error), param=conversation.param) from None
-
-
-def check_context(num_tokens: int, max_model_len: int, param: str) -> None:
-    if num_tokens >= max_model_len:
-        raise ContextTooLong(
-            f"The prompt has {num_tokens} tokens, but this server's context is {max_model_len} tokens, "
-            "of which at least one must be left for the answer.",
-            param=param,
-        )
 
 
 def _generate(asked: Asked, max_model_len: int) -> Generate:

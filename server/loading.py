@@ -79,6 +79,7 @@ def runtime_of(
         eos_token_ids=frozenset(checkpoint.eos_token_ids),
         media_kinds=processing.kinds,
         supports_tools="tools" in template,
+        max_token_chars=tokenizer.max_token_chars,
         tag_ids={tag: tokenizer.added_tokens[tag] for tag in TAGS if tag in tokenizer.added_tokens},
     )
     return Runtime(

@@ -18,6 +18,11 @@ SHOWN = frozenset({"<think>", "</think>", "<tool_call>", "</tool_call>"})
 """Tags that are read out of the text: they are part of it even where a checkpoint calls them special."""
 
 
+_LONG_TEXT = 4096
+_NFC_JOINS = 4
+"""Characters that normalisation makes one of, at most."""
+
+
 class ControlToken(NamedTuple):
     """An added token that is more than white space; the flags say how it takes in its surroundings."""
 
@@ -60,6 +65,7 @@ class Tokenizer:
 
         canonical = orjson.loads(self._full.to_str())
         self._rules = byte_rules(canonical)
+        self.max_token_chars = self._max_token_chars(canonical)
         plain = without_control_tokens(canonical, {token.id for token in self.control_tokens.values()})
         self._plain = tokenizers.Tokenizer.from_str(orjson.dumps(plain).decode())
         rest = continuing(plain)
@@ -72,6 +78,15 @@ class Tokenizer:
         else:
             definition = _converted(checkpoint.path)
         return cls(definition, checkpoint.tokenizer_config)
+
+    def _max_token_chars(self, definition: dict[str, Any]) -> int:
+        """Only where text is what its tokens' bytes spell: nothing is dropped, merged or swallowed."""
+        normalizer = (definition.get("normalizer") or {}).get("type")
+        swallows = any(token.lstrip or token.rstrip for token in self.control_tokens.values())
+        if self._rules is None or swallows or normalizer not in (None, "NFC"):
+            return 0
+        longest = max(map(len, self._full.get_vocab(with_added_tokens=True)), default=0)
+        return longest * (_NFC_JOINS if normalizer else 1)
 
     @property
     def bos_token(self) -> str | None:
@@ -89,7 +104,7 @@ class Tokenizer:
     def encode(self, text: str, add_special_tokens: bool = False) -> list[int]:
         """Ids of text whose added tokens count as such. add_special_tokens: with what the checkpoint puts
         around every input (often a beginning-of-sequence token)."""
-        return self._full.encode(text, add_special_tokens=add_special_tokens).ids
+        return _encode(self._full, text, add_special_tokens)
 
     def encode_template(self, text: str) -> list[int]:
         """Ids of text that a template emitted: added tokens count, nothing is put around it."""
@@ -102,7 +117,7 @@ class Tokenizer:
         start. (Vocabularies without byte fallback may answer an unknown character with their "unknown"
         token.)
         """
-        return (self._plain_rest if continued else self._plain).encode(text, add_special_tokens=False).ids
+        return _encode(self._plain_rest if continued else self._plain, text, False)
 
     def decode(self, ids: Sequence[int], skip_special_tokens: bool = True) -> str:
         return self._full.decode(list(ids), skip_special_tokens=skip_special_tokens)
@@ -121,6 +136,14 @@ class Tokenizer:
     def decode_step(self, stream: Any, token_id: int) -> str:
         """Feed a `tokenizers.decoders.DecodeStream`."""
         return stream.step(self._full, token_id) or ""
+
+
+def _encode(tokenizer: tokenizers.Tokenizer, text: str, add_special_tokens: bool) -> list[int]:
+    """The library lets other threads run only during a batch, which for short text costs more than it is
+    worth."""
+    if len(text) < _LONG_TEXT:
+        return tokenizer.encode(text, add_special_tokens=add_special_tokens).ids
+    return tokenizer.encode_batch_fast([text], add_special_tokens=add_special_tokens)[0].ids
 
 
 def _add_missing(tokenizer: tokenizers.Tokenizer, config: Mapping[str, Any]) -> None:

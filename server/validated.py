@@ -23,6 +23,8 @@ class ModelFacts(NamedTuple):
     eos_token_ids: frozenset[int]
     media_kinds: frozenset[str]
     supports_tools: bool
+    max_token_chars: int = 0
+    """No token stands for more characters than this; 0: not known."""
     tag_ids: Mapping[str, int] = MappingProxyType({})
     """Tags of calls and thoughts that are single tokens of this model."""
 

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from server import generation
 from server.chat_format import ChatFormat, WholeAnswer
 from server.generation import Answering
-from server.routes.serving import read, state_of, tenant_of
+from server.routes.serving import read_validated, state_of, tenant_of
 from server.runtime import Runtime
 from server.schema.chat import ChatRequest
 from server.state import ServerState
@@ -23,8 +23,11 @@ async def chat_completions(request: Request) -> EventStream | WholeResponse:
     state = state_of(request)
     runtime = state.serving()
     state.admission.check_queue()
-    wire = await read(request, ChatRequest)
-    validated = validate_chat(wire, runtime.facts, state.settings.max_media_items)
+    validated = await read_validated(
+        request,
+        ChatRequest,
+        lambda wire: validate_chat(wire, runtime.facts, state.settings.max_media_items),
+    )
     tenant = tenant_of(request)
     if validated.options.stream:
         return EventStream(_stream(state, runtime, tenant, validated), state.settings.send_timeout)

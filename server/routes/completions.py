@@ -12,8 +12,9 @@ from server.auth import namespace
 from server.chat_format import WholeAnswer
 from server.choice import Reading
 from server.completion_format import CompletionFormat
+from server.context import check_context, check_length
 from server.errors import BadRequest
-from server.generation import Answering, Asked, Prepare, accepted, check_context
+from server.generation import Answering, Asked, Prepare, accepted
 from server.prompt import PromptError, RenderedPrompt
 from server.routes.serving import read, state_of, tenant_of
 from server.runtime import Runtime
@@ -114,14 +115,15 @@ class _Job:
         return [Answering(self._state, self._runtime, one, prepare) for one in asked]
 
     def _render(self, prompt: str | list[int]) -> RenderedPrompt:
-        prompts = self._runtime.prompts
+        prompts, max_model_len = self._runtime.prompts, self._runtime.engine.info.max_model_len
+        check_length(prompt, self._runtime.facts, max_model_len, "prompt")
         try:
             rendered = prompts.render_text(prompt) if isinstance(prompt, str) else prompts.render_ids(prompt)
         except PromptError as error:
             raise BadRequest(str(error), param="prompt") from None
         if not len(rendered.sequence):
             raise BadRequest("The prompt is empty.", param="prompt")
-        check_context(len(rendered.sequence), self._runtime.engine.info.max_model_len, "prompt")
+        check_context(len(rendered.sequence), max_model_len, "prompt")
         return rendered
 
 

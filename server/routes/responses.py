@@ -13,7 +13,7 @@ from server.responses.answer import Answer
 from server.responses.form import ResponseForm, response_usage
 from server.responses.items import Event
 from server.responses.validate import validate_response
-from server.routes.serving import read, state_of, tenant_of
+from server.routes.serving import read_validated, state_of, tenant_of
 from server.runtime import Runtime
 from server.schema.responses import ResponseRequest
 from server.state import ServerState
@@ -25,8 +25,11 @@ async def responses(request: Request) -> EventStream | WholeResponse:
     state = state_of(request)
     runtime = state.serving()
     state.admission.check_queue()
-    wire = await read(request, ResponseRequest)
-    validated = validate_response(wire, runtime.facts, state.settings.max_media_items)
+    wire, validated = await read_validated(
+        request,
+        ResponseRequest,
+        lambda wire: (wire, validate_response(wire, runtime.facts, state.settings.max_media_items)),
+    )
     job = _Job(state, runtime, tenant_of(request), validated, ResponseForm(wire))
     return EventStream(job.stream(), state.settings.send_timeout) if wire.stream else WholeResponse(job.whole)
 

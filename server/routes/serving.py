@@ -1,7 +1,8 @@
 """What handlers share: the server's state, who is asking, and the body as a wire type."""
 
 import logging
-from typing import TypeVar
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from starlette.requests import Request
 
@@ -14,6 +15,7 @@ from server.state import ServerState
 logger = logging.getLogger("intarsia")
 
 WireT = TypeVar("WireT", bound=Wire)
+Validated = TypeVar("Validated")
 
 
 def state_of(request: Request) -> ServerState:
@@ -26,15 +28,22 @@ def tenant_of(request: Request) -> str:
 
 async def read(request: Request, model: type[WireT]) -> WireT:
     """BadRequest and its relatives for a body that is too large, late, not JSON, or not a `model`."""
+    return await read_validated(request, model, lambda wire: wire)
+
+
+async def read_validated(
+    request: Request, model: type[WireT], validate: Callable[[WireT], Validated]
+) -> Validated:
+    """As `read`, then `validate`: beside the event loop, both of them, where the body is long."""
     settings = state_of(request).settings
-    wire, ignored = await read_json(
-        request,
-        settings.max_body_bytes,
-        settings.body_timeout,
-        lambda data: parse(model, data, settings.allow_unknown_fields),
-    )
+
+    def understand(data: Any) -> tuple[Validated, list[str]]:
+        wire, ignored = parse(model, data, settings.allow_unknown_fields)
+        return validate(wire), ignored
+
+    validated, ignored = await read_json(request, settings.max_body_bytes, settings.body_timeout, understand)
     _warn_of(ignored)
-    return wire
+    return validated
 
 
 async def read_upload(request: Request, model: type[WireT]) -> WireT:
