@@ -33,7 +33,7 @@ class BaseClient(ABC):
     def __init__(self) -> None:
         self.stats = EngineStats()
         self._requests = OpenRequests(self._send)
-        self._progress_at = monotonic()
+        self._progress_at = self._ticked_at = monotonic()
         self._alive = False
         self._pinging: asyncio.Task[None] | None = None
 
@@ -51,9 +51,7 @@ class BaseClient(ABC):
         return self._alive
 
     def seconds_since_progress(self) -> float:
-        if self._alive and not self._requests:
-            return 0.0
-        return monotonic() - self._progress_at
+        return min(monotonic(), self._ticked_at + 2 * PING_INTERVAL_S) - self._progress_at
 
     @abstractmethod
     async def close(self) -> None: ...
@@ -64,7 +62,7 @@ class BaseClient(ABC):
     def _begin(self, info: EngineInfo) -> None:
         self.info = info
         self._alive = True
-        self._progress_at = monotonic()
+        self._progress_at = self._ticked_at = monotonic()
         self._pinging = asyncio.ensure_future(self._ping())
 
     def _receive(self, events: list[Event]) -> None:
@@ -82,11 +80,13 @@ class BaseClient(ABC):
         self._requests.all_lost(why)
 
     async def _ping(self) -> None:
-        """An engine whose requests all wait for media sends nothing; its answer to this shows that it
-        turns."""
+        """An engine that is idle, or whose requests all wait for media, sends nothing; its answer to this
+        shows
+        that it turns. Time in which this process itself stood still is not held against it."""
         while True:
             await asyncio.sleep(PING_INTERVAL_S)
-            if not self._requests:
-                self._progress_at = monotonic()
-            elif monotonic() - self._progress_at >= PING_INTERVAL_S / 2:
+            now = monotonic()
+            self._progress_at += max(0.0, now - self._ticked_at - 2 * PING_INTERVAL_S)
+            self._ticked_at = now
+            if now - self._progress_at >= PING_INTERVAL_S / 2:
                 self._send(Ping(), None)

@@ -54,7 +54,8 @@ class EngineClient(Protocol):
     def alive(self) -> bool: ...
 
     def seconds_since_progress(self) -> float:
-        """0 while idle and alive; else seconds since the engine last finished a step or answered a ping."""
+        """Since the engine last finished a step or answered a ping; about a second at most while all is
+        well, idle or not."""
         ...
 
     async def close(self) -> None: ...

@@ -106,7 +106,10 @@ class ProcessClient(BaseClient):
 
     def _transmit(self, command: Command, arrays: dict[str, np.ndarray] | None) -> None:
         frames = encode_command(command, arrays)
-        self._socket.send_multipart(frames, flags=zmq.NOBLOCK, copy=len(frames) == 1)
+        try:
+            self._socket.send_multipart(frames, flags=zmq.NOBLOCK, copy=len(frames) == 1)
+        except zmq.Again:
+            return  # nobody is at the other end any more: `_watch` is about to tell all who wait
         # The descriptor reports a change once, and sending may have consumed the report of an event to read.
         if not self._draining:
             self._draining = True

@@ -1,6 +1,7 @@
-"""The life of the process: listen, load beside it, serve, start the engine again if it dies, drain, leave.
+"""The life of the process: listen, load beside it, serve, start the engine again if it dies or hangs, drain,
+leave.
 
-    listening ── loaded ──> serving ── engine died ──> loading again
+    listening ── loaded ──> serving ── engine died, or gave no sign of life ──> loading again
         └────────── signal ────┴──> draining ── all finished, or --drain-timeout ──> exit
 
 A signal turns readiness to 503 at once. Accepted requests finish; new ones get 503. A second signal ends it
@@ -16,7 +17,7 @@ from collections.abc import Iterator
 
 import uvicorn
 
-from engine.client import EngineStartFailed
+from engine.client import EngineClient, EngineStartFailed
 from server.app import create_app
 from server.banner import LoadDisplay, print_banner
 from server.flags import SettingsError
@@ -127,13 +128,23 @@ class Launch:
             if self._state.num_loads == 1:
                 print_banner(self._settings, self._listener.getsockname()[1], runtime)
             try:
-                while runtime.engine.alive:  # noqa: ASYNC110 - a client tells no more than this
-                    await asyncio.sleep(WATCH_INTERVAL_S)
+                await self._watch(runtime.engine)
             finally:
                 self._state.runtime = None
                 await runtime.engine.close()
-            logger.error("the engine died; starting it again")
             await asyncio.sleep(RESTART_PAUSE_S)
+
+    async def _watch(self, engine: EngineClient) -> None:
+        """Until the engine is dead, or as good as dead."""
+        while engine.alive:
+            if engine.seconds_since_progress() > self._settings.engine_timeout:
+                logger.error(
+                    "no sign of life from the engine for %g s (--engine-timeout); starting it again",
+                    self._settings.engine_timeout,
+                )
+                return
+            await asyncio.sleep(WATCH_INTERVAL_S)
+        logger.error("the engine died; starting it again")
 
     async def _drain(self) -> int:
         """0 if every accepted request reached its end."""

@@ -78,6 +78,11 @@ class Settings(BaseModel):
     send_timeout: float = Field(
         30.0, gt=0, description="Seconds that a stream may wait for its reader before it is cut."
     )
+    engine_timeout: float = Field(
+        300.0,
+        gt=2,
+        description="Seconds without a sign of life after which an engine is replaced. Longer than any step.",
+    )
     drain_timeout: float = Field(
         30.0, ge=0, description="Seconds that accepted requests get to finish after SIGTERM."
     )

@@ -7,7 +7,8 @@ from server.settings import Settings
 from server.telemetry import Telemetry
 
 STALLED_S = 30.0
-"""Work in the engine without progress for this long: the server no longer says that it is ready."""
+"""No sign of life from the engine for this long, busy or idle: the server no longer says that it is
+ready."""
 
 
 class ServerState:
@@ -35,12 +36,10 @@ class ServerState:
     def why_not_ready(self) -> str | None:
         """As `serving`, and the engine makes progress."""
         reason = self._why_not_serving()
-        if (
-            reason is None
-            and self.runtime is not None
-            and self.runtime.engine.seconds_since_progress() > STALLED_S
-        ):
-            return "stalled"
+        if reason is None and self.runtime is not None:
+            silent_s = self.runtime.engine.seconds_since_progress()
+            if silent_s > min(STALLED_S, self.settings.engine_timeout):
+                return "stalled"
         return reason
 
     def _why_not_serving(self) -> str | None:

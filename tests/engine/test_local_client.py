@@ -106,7 +106,7 @@ def test_many_at_once_get_their_own_tokens() -> None:
         await until(lambda: is_empty(client))
         assert client.stats.num_finished == 20
         assert client.stats.num_encoder_runs == 1
-        assert client.seconds_since_progress() == 0.0
+        assert client.seconds_since_progress() < 1.7
 
     run(scenario)
 
