@@ -19,7 +19,12 @@ from server.settings import Settings
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    arguments = _parser().parse_args(argv)
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words[:1] == ["bench"]:  # has options of its own
+        from benchmarks.cli import main as bench
+
+        return bench(words[1:])
+    arguments = _parser().parse_args(words)
     if arguments.command == "docs":
         reference.write(Path(arguments.directory))
         return 0
@@ -38,6 +43,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"intarsia {version('intarsia')}")
     commands = parser.add_subparsers(dest="command", required=True)
     flags.add_flags(commands.add_parser("serve", help="serve a model"))
+    commands.add_parser("bench", help="measure this server, or any other (bench --help)", add_help=False)
     docs = commands.add_parser("docs", help="write the generated reference pages")
     docs.add_argument("directory", nargs="?", default="docs")
     return parser
@@ -49,6 +55,8 @@ def _serve(settings: Settings) -> int:
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
         stream=sys.stderr,
     )
+    if settings.log_level == "info":  # it would tell of its own beginning and end, between ours
+        logging.getLogger("uvicorn").setLevel(logging.WARNING)
     listener = listen(settings)
 
     async def run() -> int:
