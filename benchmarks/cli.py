@@ -15,7 +15,6 @@ from rich.console import Console
 
 from benchmarks import report
 from benchmarks.measure import Result, run
-from benchmarks.server_process import started
 from benchmarks.workloads import WORKLOADS
 
 
@@ -47,6 +46,8 @@ def main(argv: list[str] | None = None) -> int:
 
 def _in_turn(options: argparse.Namespace, rounds: report.Rounds, facts: dict, console: Console) -> None:
     """A B A B: each round starts every server anew, so that drift of the machine meets all alike."""
+    from benchmarks.server_process import started  # needs psutil, which measuring a URL does not
+
     facts["checkpoint"] = options.checkpoint.name
     log = Path(tempfile.gettempdir()) / "intarsia-bench.log"
     for seed in range(options.rounds):
