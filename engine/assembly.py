@@ -30,6 +30,8 @@ def assemble(
     device = config.device
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
+    if device == "cuda" and not torch.cuda.is_available():
+        raise ValueError("device is cuda, but there is no GPU that torch could use")
     if config.load_format not in ("auto", "random"):
         raise ValueError(f"load_format must be auto or random, not {config.load_format!r}")
     model = load_model(

@@ -38,13 +38,24 @@ def num_blocks(model: ServedModel, config: EngineConfig) -> int:
             f"{config.block_size} tokens; kv_cache_memory must be at least "
             f"{FEWEST_BLOCKS * size / 2**20:.1f} MiB"
         )
+    if config.kv_cache_bytes and fitting * size > (free := _unreserved_bytes(model)):
+        raise ValueError(
+            f"kv_cache_memory: {fitting * size / 2**30:.1f} GiB are asked for, "
+            f"but only {free / 2**30:.1f} GiB are free beside the model"
+        )
     return fitting
+
+
+def _unreserved_bytes(model: ServedModel) -> int:
+    if model.device.type == "cuda":
+        torch.cuda.empty_cache()
+        return torch.cuda.mem_get_info(model.device)[0]
+    return _available_bytes()
 
 
 def _free_bytes(model: ServedModel, config: EngineConfig) -> int:
     if model.device.type == "cuda":
-        torch.cuda.empty_cache()
-        free, total = torch.cuda.mem_get_info(model.device)
+        free, total = _unreserved_bytes(model), torch.cuda.mem_get_info(model.device)[1]
         logits = 3 * 4 * config.max_num_seqs * model.vocab_size
         return max(0, int(free - CUDA_RESERVE * total) - config.encoder_cache_bytes - logits)
     return min(int(CPU_SHARE * _available_bytes()), CPU_MOST_BYTES)

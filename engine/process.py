@@ -93,6 +93,12 @@ def _serve(config: EngineConfig, channel: SocketChannel, parent_pid: int) -> int
         channel.send([EngineFailed(str(error), exit_code=2)])
         return 2
     except Exception as error:
+        if _is_out_of_memory(error):
+            logger.debug("starting the engine", exc_info=True)
+            channel.send(
+                [EngineFailed("there is too little memory for this model and its caches", exit_code=2)]
+            )
+            return 2
         logger.exception("the engine can't start")
         channel.send([EngineFailed(f"the engine can't start: {type(error).__name__}")])
         return 1
@@ -105,6 +111,13 @@ def _serve(config: EngineConfig, channel: SocketChannel, parent_pid: int) -> int
         channel.send([EngineFailed("the engine failed and can't go on")])
         return 1
     return 0
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    """torch's allocator on the CPU raises a bare RuntimeError."""
+    import torch
+
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error)
 
 
 def _die_with(parent_pid: int) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import signal
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -91,7 +92,7 @@ class ProcessClient(BaseClient):
     async def _watch(self) -> None:
         code = await self._process.wait()
         self._drain()
-        failure = self._failure or EngineFailed(f"the engine's process ended with status {code}")
+        failure = self._failure or EngineFailed(_how_it_ended(code))
         if self._alive:
             logger.error("%s", failure.message)
         self._lose(failure.message)
@@ -136,3 +137,9 @@ class ProcessClient(BaseClient):
                 self._started.set_result(event)
             case EngineFailed():
                 self._failure = event
+
+
+def _how_it_ended(code: int) -> str:
+    if code == -signal.SIGKILL:
+        return "the engine's process was killed, as the kernel does when memory runs out"
+    return f"the engine's process ended with status {code}"

@@ -6,13 +6,12 @@ Knows the order of these things and nothing of any family.
 from typing import Any, Literal
 
 import torch
-from safetensors import safe_open
 
-from models.checkpoint import Checkpoint
+from models.checkpoint import Checkpoint, CheckpointError
 from models.configs import read_config
 from models.interface import ServedModel
 from models.registry import family, import_class, load_processing
-from models.weights import Progress, RandomWeights, Weights
+from models.weights import Progress, RandomWeights, Weights, open_shard
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -38,7 +37,13 @@ def load_model(
         else Weights.open(checkpoint, resolved, target, on_progress)
     )
     config = read_config(checkpoint)
-    return model_class.load(checkpoint, config, weights, load_processing(checkpoint), resolved, target)
+    try:
+        return model_class.load(checkpoint, config, weights, load_processing(checkpoint), resolved, target)
+    except (ArithmeticError, AttributeError, LookupError, TypeError) as error:  # sizes of no possible model
+        raise CheckpointError(
+            f"{checkpoint.path / 'config.json'} describes no model that can be built: "
+            f"{type(error).__name__}: {error}"
+        ) from error
 
 
 def resolve_dtype(checkpoint: Checkpoint, name: str, device: torch.device) -> torch.dtype:
@@ -64,11 +69,11 @@ def _published_dtype(config: dict[str, Any]) -> str | None:
 def _stored_dtype(checkpoint: Checkpoint) -> torch.dtype:
     for path in checkpoint.weight_files:
         if path.suffix == ".safetensors":
-            with safe_open(path, framework="pt") as shard:
-                for name in shard.keys():  # noqa: SIM118 (no mapping)
-                    dtype = shard.get_tensor(name).dtype
-                    if dtype in DTYPES.values():
-                        return dtype
+            shard = open_shard(path)
+            for name in shard.keys():  # noqa: SIM118 (no mapping)
+                dtype = shard.get_tensor(name).dtype
+                if dtype in DTYPES.values():
+                    return dtype
     return torch.float32
 
 

@@ -7,6 +7,7 @@ alternatives under which a tensor has been published; nobody maps names anywhere
 import zlib
 from collections.abc import Callable, Iterable
 from copy import copy
+from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any, Protocol
 from zipfile import is_zipfile
@@ -138,10 +139,7 @@ class SafetensorsFiles:
         self.total_bytes = 0
         self._shard_of: dict[str, Any] = {}
         for path in checkpoint.weight_files:
-            try:
-                shard = safe_open(path, framework="pt")
-            except (SafetensorError, OSError) as error:
-                raise CheckpointError(f"{path} can't be read: {error}") from error
+            shard = open_shard(path)
             self.total_bytes += path.stat().st_size
             self._shard_of |= dict.fromkeys(shard.keys(), shard)
 
@@ -150,6 +148,14 @@ class SafetensorsFiles:
 
     def read(self, name: str, shape: tuple[int, ...]) -> torch.Tensor:
         return self._shard_of[name].get_tensor(name)
+
+
+def open_shard(path: Path) -> Any:
+    """A safetensors file, mapped. CheckpointError if it is none, or incomplete."""
+    try:
+        return safe_open(path, framework="pt")
+    except (SafetensorError, OSError) as error:
+        raise CheckpointError(f"{path} can't be read: {error}") from error
 
 
 class StateDict:

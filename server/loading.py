@@ -10,7 +10,7 @@ from engine.client import EngineClient
 from engine.config import EngineConfig
 from engine.messages import LoadProgress
 from engine.process_client import ProcessClient
-from models.checkpoint import Checkpoint
+from models.checkpoint import Checkpoint, CheckpointError
 from models.processing.base import Processing
 from models.registry import load_processing
 from server import reasoning
@@ -58,20 +58,40 @@ async def load(settings: Settings, on_progress: Callable[[LoadProgress], None] |
     checkpoint = await asyncio.to_thread(
         Checkpoint.open, settings.model_path, weights=settings.load_format != "random"
     )
-    processing = await asyncio.to_thread(load_processing, checkpoint)
+    processing, tokenizer, prompts = await asyncio.to_thread(_read, checkpoint)
     engine = await ProcessClient.start(engine_config(settings, str(checkpoint.path)), on_progress)
     try:
-        return await asyncio.to_thread(runtime_of, settings, checkpoint, processing, engine)
+        return _runtime(settings, checkpoint, processing, tokenizer, prompts, engine)
     except BaseException:
         await engine.close()
         raise
 
 
-def runtime_of(
-    settings: Settings, checkpoint: Checkpoint, processing: Processing, engine: EngineClient
+def _read(checkpoint: Checkpoint) -> tuple[Processing, Tokenizer, PromptBuilder]:
+    """What the server needs of the checkpoint, before any weight is read. CheckpointError if it can't
+    be used."""
+    try:
+        processing = load_processing(checkpoint)
+        tokenizer = Tokenizer.from_checkpoint(checkpoint)
+        return processing, tokenizer, PromptBuilder(checkpoint, tokenizer, processing)
+    except CheckpointError:
+        raise
+    except Exception as error:  # whatever the libraries that read these files have to say
+        logger.debug("reading the checkpoint", exc_info=True)
+        raise CheckpointError(
+            f"the tokenizer, chat template or media processor of {checkpoint.path} can't be used: "
+            f"{' '.join(str(error).split())[:300] or type(error).__name__}"
+        ) from error
+
+
+def _runtime(
+    settings: Settings,
+    checkpoint: Checkpoint,
+    processing: Processing,
+    tokenizer: Tokenizer,
+    prompts: PromptBuilder,
+    engine: EngineClient,
 ) -> Runtime:
-    """Everything but the engine, which is given: tests bring another one."""
-    tokenizer = Tokenizer.from_checkpoint(checkpoint)
     template = checkpoint.chat_template or ""
     facts = ModelFacts(
         names=settings.served_names,
@@ -84,7 +104,7 @@ def runtime_of(
     )
     return Runtime(
         engine=engine,
-        prompts=PromptBuilder(checkpoint, tokenizer, processing),
+        prompts=prompts,
         media=_media(settings, processing),
         vocabulary=tokenizer,
         make_decoder=lambda: Detokenizer(tokenizer),
