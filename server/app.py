@@ -11,7 +11,7 @@ from starlette.types import ASGIApp
 from server import errors
 from server.auth import Keys, RequireKey
 from server.request_id import RequestId
-from server.routes import chat, completions, models, responses, status, tokens, transcriptions
+from server.routes import chat, completions, models, openapi, responses, status, tokens, transcriptions
 from server.state import ServerState
 
 WEB = Path(__file__).with_name("web")
@@ -32,6 +32,7 @@ def _routes() -> list[BaseRoute]:
         Route("/health", status.health),
         Route("/ready", status.ready),
         Route("/metrics", status.metrics),
+        Route("/openapi.json", openapi.openapi),
         Route("/v1/models", models.list_models),
         Route("/v1/models/{model:path}", models.get_model),
         Route("/v1/chat/completions", chat.chat_completions, methods=["POST"]),

@@ -9,6 +9,7 @@ quickly."""
 
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import signal
@@ -35,6 +36,11 @@ CLOSE_S = 2
 """Seconds for connections to close once nothing runs any more."""
 HARD_EXIT_S = 15.0
 """Beyond the drain's own time, after which the process ends whatever hangs."""
+
+
+GC_THRESHOLDS = (20_000, 50, 100)
+"""A long body makes a million objects at once. With Python's own thresholds they are all walked over again
+and again while they are made, which nothing else can interrupt."""
 
 
 class HttpServer(uvicorn.Server):
@@ -83,6 +89,7 @@ class Launch:
         self._http = HttpServer(config)
 
     async def run(self) -> int:
+        gc.set_threshold(*GC_THRESHOLDS)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._on_signal)

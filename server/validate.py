@@ -199,7 +199,9 @@ def _known(choice: NamedToolChoice, names: list[str]) -> str:
 
 
 def _function(tool: Tool) -> dict[str, Any]:
-    return tool.function.model_dump(exclude_none=True, exclude={"strict"})
+    function = tool.function
+    fields = {"name": function.name, "description": function.description, "parameters": function.parameters}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def rendered_tools(tools: list[Tool] | None) -> list[dict[str, Any]] | None:

@@ -6,8 +6,16 @@ Knows how pydantic reports a fault and how that becomes a message and a `param`.
 import re
 from typing import Any, ClassVar, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, Discriminator, ValidationError, ValidationInfo, model_validator
-from pydantic_core import ErrorDetails, PydanticCustomError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    GetJsonSchemaHandler,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
+from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError
 
 from server.errors import BadRequest
 from server.schema.fields import Section
@@ -43,6 +51,24 @@ class Wire(BaseModel):
         if unknown:
             context["ignored"].extend(sorted(unknown))
         return {name: value for name, value in known.items() if value is not None}
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        """As `_apply_field_table` reads it: null is absent, refused fields take what asks for nothing.
+        Descriptions are the table's notes."""
+        schema = handler.resolve_ref_schema(handler(core_schema))
+        properties = schema.setdefault("properties", {})
+        for name in properties.keys() - set(schema.get("required", ())):
+            if {"type": "null"} not in properties[name].get("anyOf", ()):
+                properties[name] = {"anyOf": [properties[name], {"type": "null"}]}
+        for field in cls.section.fields:
+            if field.status == "refused":
+                properties[field.name] = {"enum": [*field.accepts, None]}
+            if field.note and field.name in properties:
+                properties[field.name] = {**properties[field.name], "description": field.note}
+        return schema
 
 
 def _is_of_another_type(model: type[BaseModel], data: dict[str, Any]) -> bool:

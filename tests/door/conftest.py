@@ -76,7 +76,7 @@ def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
     directory = folder / "tiny-omni"
     directory.mkdir()
     tiny_qwen2_5_omni(directory)
-    served = start(directory, folder / "server.log")
+    served = start(directory, folder / "server.log", "--max-image-pixels", "60000000")
     yield served
     assert stop(served) == 0
 
