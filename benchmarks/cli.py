@@ -21,6 +21,8 @@ from benchmarks.workloads import WORKLOADS
 def main(argv: list[str] | None = None) -> int:
     options = _parser().parse_args(argv)
     console = Console()
+    if not console.is_terminal:  # a table in a file should not be folded
+        console = Console(width=180)
     rounds: report.Rounds = {}
     facts: dict = {
         "cpu": _cpu_name(),
