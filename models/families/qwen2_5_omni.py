@@ -6,7 +6,7 @@ import torch
 
 from models.checkpoint import Checkpoint
 from models.decoder import Decoder, DecoderConfig
-from models.families.qwen2_vl import MODEL_PREFIXES, VISION_PREFIXES, QwenVisionLanguageModel
+from models.families.qwen2_vl import MODEL_PREFIXES, VISION_PREFIXES, QwenVisionLanguageModel, pixel_values
 from models.families.qwen_audio import AudioConfig, QwenAudio
 from models.families.qwen_vision import QwenVision, VisionConfig
 from models.interface import EncoderInput
@@ -32,7 +32,9 @@ class Qwen2_5OmniModel(QwenVisionLanguageModel):
         view = weights.prefixed("thinker.", "")
         text = DecoderConfig.from_text_config(thinker.text_config, tie=thinker.tie_word_embeddings)
         vision = QwenVision(
-            VisionConfig.windowed(thinker.vision_config, split_qkv=True), view.prefixed(*VISION_PREFIXES)
+            VisionConfig.windowed(thinker.vision_config, split_qkv=True),
+            view.prefixed(*VISION_PREFIXES),
+            pixel_values(processing),
         )
         model = cls(checkpoint, processing, Decoder(text, view, MODEL_PREFIXES), vision, weights)
         model.audio = QwenAudio(

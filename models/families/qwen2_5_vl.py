@@ -6,7 +6,7 @@ import torch
 
 from models.checkpoint import Checkpoint
 from models.decoder import Decoder, DecoderConfig
-from models.families.qwen2_vl import MODEL_PREFIXES, VISION_PREFIXES, QwenVisionLanguageModel
+from models.families.qwen2_vl import MODEL_PREFIXES, VISION_PREFIXES, QwenVisionLanguageModel, pixel_values
 from models.families.qwen_vision import QwenVision, VisionConfig
 from models.processing.base import Processing
 from models.weights import Weights
@@ -25,5 +25,9 @@ class Qwen2_5VLModel(QwenVisionLanguageModel):
     ) -> "Qwen2_5VLModel":
         """config: transformers' Qwen2_5_VLConfig. CheckpointError where a tensor is missing or misshapen."""
         text = DecoderConfig.from_text_config(config.text_config, tie=config.tie_word_embeddings)
-        vision = QwenVision(VisionConfig.windowed(config.vision_config), weights.prefixed(*VISION_PREFIXES))
+        vision = QwenVision(
+            VisionConfig.windowed(config.vision_config),
+            weights.prefixed(*VISION_PREFIXES),
+            pixel_values(processing),
+        )
         return cls(checkpoint, processing, Decoder(text, weights, MODEL_PREFIXES), vision, weights)

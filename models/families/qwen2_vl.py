@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
 from models.checkpoint import Checkpoint
@@ -10,10 +11,17 @@ from models.decoder import Decoder, DecoderConfig
 from models.families.qwen_vision import QwenVision, VisionConfig
 from models.interface import EncoderInput, ForwardBatch, PagedAttention
 from models.processing.base import Processing
+from models.processing.qwen2_vl import Qwen2VLProcessing
 from models.weights import Weights
 
 MODEL_PREFIXES = ("model.language_model.", "language_model.", "model.")
 VISION_PREFIXES = ("model.visual.", "visual.")
+
+
+def pixel_values(processing: Processing) -> np.ndarray:
+    """What a byte of a prepared picture means in each channel: float32 [256, 3]."""
+    assert isinstance(processing, Qwen2VLProcessing)
+    return processing.images.values
 
 
 class QwenVisionLanguageModel:
@@ -44,7 +52,7 @@ class QwenVisionLanguageModel:
     def _encode(self, kind: str, item: EncoderInput) -> torch.Tensor:
         if kind != "image":
             raise ValueError(f"this model takes no {kind}")
-        return self.vision(item.arrays["pixel_values"], item.layout.grid)
+        return self.vision(item.arrays["patches"], item.layout.grid)
 
     def forward(self, batch: ForwardBatch, attention: PagedAttention) -> torch.Tensor:
         hidden = self.decoder.embed(batch.ids)
@@ -69,5 +77,9 @@ class Qwen2VLModel(QwenVisionLanguageModel):
     ) -> "Qwen2VLModel":
         """config: transformers' Qwen2VLConfig. CheckpointError where a tensor is missing or misshapen."""
         text = DecoderConfig.from_text_config(config.text_config, tie=config.tie_word_embeddings)
-        vision = QwenVision(VisionConfig.plain(config.vision_config), weights.prefixed(*VISION_PREFIXES))
+        vision = QwenVision(
+            VisionConfig.plain(config.vision_config),
+            weights.prefixed(*VISION_PREFIXES),
+            pixel_values(processing),
+        )
         return cls(checkpoint, processing, Decoder(text, weights, MODEL_PREFIXES), vision, weights)

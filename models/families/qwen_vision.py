@@ -1,13 +1,15 @@
 """The vision tower of the Qwen-VL families: patches in, one row for each merged patch out.
 
 Qwen2-VL attends over the whole picture; later models in a few layers, and within windows in the rest.
-Knows nothing of pixels' preparation, of tokens, or of the language model. One picture at a time.
+Knows nothing of pixels' preparation, of tokens, or of the language model. One still picture at a time.
 """
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 
@@ -91,14 +93,20 @@ class VisionBlock(NamedTuple):
 
 
 class QwenVision:
-    """A tower's weights, taken from `weights` as seen below the tower's prefix."""
+    """A tower's weights, taken from `weights` as seen below the tower's prefix.
 
-    def __init__(self, config: VisionConfig, weights: Weights) -> None:
+    values: what a byte means in each channel, float32 [256, 3], a straight line.
+    """
+
+    def __init__(self, config: VisionConfig, weights: Weights, values: np.ndarray) -> None:
         self.config = config
         merged = config.width * config.merge**2
         patch = weights.take("patch_embed.proj.weight", shape=(config.width, *config.patch_shape))
         self.dtype = patch.dtype
-        self.patch_embed = packed(Linear(patch.flatten(1), None))
+        self.patch_embed = packed(_still(patch))
+        lowest, highest = torch.from_numpy(values[[0, -1]]).repeat(1, math.prod(config.patch_shape[2:]))
+        self._offset = lowest.to(patch.device)
+        self._scale = ((highest - lowest) / (len(values) - 1)).to(patch.device)
         self.blocks = [_take_block(config, weights.prefixed(f"blocks.{i}.")) for i in range(config.depth)]
         self.merger_norm = _take_norm(config, weights, "merger.ln_q")
         self.merger_in = packed(take_linear(weights, "merger.mlp.0", merged, merged), "gelu")
@@ -107,10 +115,11 @@ class QwenVision:
             lambda grid: plan_vision(grid, config.merge, config.window, config.head_dim, weights.device)
         )
 
-    def __call__(self, pixel_values: torch.Tensor, grid: tuple[int, int, int]) -> torch.Tensor:
-        """[patches, patch elements] of one picture -> [patches / merge², out_width], in reading order."""
+    def __call__(self, patches: torch.Tensor, grid: tuple[int, int, int]) -> torch.Tensor:
+        """uint8 [patches, patch * patch * 3] -> [patches / merge², out_width], in reading order."""
         plan = self._plan(grid)
-        hidden = self.patch_embed(pixel_values.to(self.dtype))
+        pixels = patches.float().mul_(self._scale).add_(self._offset)
+        hidden = self.patch_embed(pixels.to(self.dtype))
         unit = self.config.merge**2
         hidden = hidden.unflatten(0, (-1, unit))[plan.order].flatten(0, 1)
         for index, block in enumerate(self.blocks):
@@ -136,6 +145,11 @@ def _turned(x: torch.Tensor, turns: torch.Tensor) -> torch.Tensor:
     rows, two, heads, dim = x.shape
     out = x.new_empty(two, heads, rows, dim)
     return out.copy_(torch.view_as_real(pairs).flatten(-2).permute(1, 2, 0, 3))
+
+
+def _still(patch: torch.Tensor) -> Linear:
+    """The embedding [width, channels, frames, patch, patch] where frames are alike; channels come last."""
+    return Linear(patch.float().sum(2).permute(0, 2, 3, 1).flatten(1).to(patch.dtype), None)
 
 
 def _take_block(config: VisionConfig, weights: Weights) -> VisionBlock:
@@ -189,6 +203,10 @@ def _take_norm(config: VisionConfig, weights: Weights, name: str) -> Map:
 
 
 def _patch_shape(vision: Any) -> tuple[int, int, int, int]:
+    if vision.in_channels != 3:
+        raise CheckpointError(
+            f"A vision tower of {vision.in_channels} channels instead of 3 is not supported"
+        )
     return vision.in_channels, vision.temporal_patch_size, vision.patch_size, vision.patch_size
 
 

@@ -1,6 +1,8 @@
-"""Pictures as the Qwen-VL families take them: scaled to whole patches, normalised, cut into patches.
+"""Pictures as the Qwen-VL families take them: scaled to whole patches and cut into them.
 
-Equal, bit for bit, to transformers' `Qwen2VLImageProcessor` with its Pillow back end. Knows nothing of text.
+Pixels stay bytes until the encoder has them, an eighth of what the reference makes of them. With `values` in
+their place they equal, bit for bit, transformers' `Qwen2VLImageProcessor` with its Pillow back end. Knows
+nothing of text.
 """
 
 import math
@@ -22,9 +24,10 @@ _CLIP_STD = (0.26862954, 0.26130258, 0.27577711)
 
 
 class PatchedImages:
-    """Size rule, resize, normalise and patchify of one checkpoint. Immutable, so usable from any thread.
+    """Size rule, resize, patchify and normalisation of one checkpoint. Immutable, so usable from any thread.
 
-    settings: a plain dictionary of all that decides the result; part of the processor's fingerprint.
+    values: what a byte means in each channel, float32 [256, 3]. settings: a plain dictionary of all that
+    decides the result; part of the processor's fingerprint.
     """
 
     def __init__(self, config: dict[str, Any]) -> None:
@@ -39,12 +42,12 @@ class PatchedImages:
         if not config.get("do_resize", True):
             raise ValueError("a checkpoint of this family with do_resize off can't give whole patches")
         self._resample = Image.Resampling(config.get("resample", Image.Resampling.BICUBIC))
-        self._values = _normalised_values(config)
+        self.values = _normalised_values(config)
         self.settings = {
             "pixels": [self.min_pixels, self.max_pixels],
             "patch": [self.patch_size, self.merge_size, self.temporal_patch_size],
             "resample": int(self._resample),
-            "values": self._values[[0, -1]].tolist(),
+            "values": self.values[[0, -1]].tolist(),
         }
 
     @classmethod
@@ -84,22 +87,17 @@ class PatchedImages:
         return rounded[0], rounded[1]
 
     def prepare(self, image: Image.Image, options: str = "") -> PreparedMedia:
-        """pixel_values: float32 [patches, channels * frames * patch * patch], merged patches together."""
+        """patches: uint8 [patches, patch * patch * 3], channels last, those of a merged patch together."""
         width, height = self.target_size(image.width, image.height, options)
         rgb = image if image.mode == "RGB" else image.convert("RGB")
         resized = rgb if rgb.size == (width, height) else rgb.resize((width, height), self._resample)
-        return {"pixel_values": self._patchify(np.asarray(resized))}
+        return {"patches": self._patchify(np.asarray(resized))}
 
     def _patchify(self, pixels: np.ndarray) -> np.ndarray:
-        """uint8 [height, width, 3] -> float32 [patches, 3 * frames * patch * patch]."""
-        patch, merge, frames = self.patch_size, self.merge_size, self.temporal_patch_size
+        patch, merge = self.patch_size, self.merge_size
         rows, columns = pixels.shape[0] // patch, pixels.shape[1] // patch
         split = pixels.reshape(rows // merge, merge, patch, columns // merge, merge, patch, 3)
-        split = split.transpose(6, 0, 3, 1, 4, 2, 5).reshape(3, rows * columns, patch * patch)
-        out = np.empty((rows * columns, 3, frames, patch * patch), np.float32)
-        for channel in range(3):
-            out[:, channel] = self._values[:, channel].take(split[channel])[:, None]
-        return out.reshape(rows * columns, -1)
+        return split.transpose(0, 3, 1, 4, 2, 5, 6).reshape(rows * columns, -1)
 
     def _pixel_limits(self, options: str) -> tuple[int, int]:
         if options not in _OPTIONS:

@@ -46,7 +46,7 @@ class Qwen2VLProcessing:
         raise MediaError("This model takes no audio.", "unsupported_media")
 
     def prepare_image(self, image: Image.Image, options: str = "") -> PreparedMedia:
-        """pixel_values: see `PatchedImages.prepare`."""
+        """patches: see `PatchedImages.prepare`."""
         return self.images.prepare(image, options)
 
     def prepare_audio(self, samples: np.ndarray) -> PreparedMedia:

@@ -60,13 +60,21 @@ def noise(width: int, height: int, mode: str = "RGB") -> Image.Image:
     return Image.fromarray(values).convert(mode)
 
 
+def as_published(images: PatchedImages, patches: np.ndarray) -> np.ndarray:
+    """Values of bytes, channels first, frames alike: float32 [patches, 3 * frames * patch * patch]."""
+    pixels = images.values[patches.reshape(len(patches), -1, 3), np.arange(3)].swapaxes(1, 2)
+    return np.repeat(pixels[:, :, None], images.temporal_patch_size, axis=2).reshape(len(patches), -1)
+
+
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
 @pytest.mark.parametrize(("width", "height"), SIZES)
 def test_pictures_equal_the_reference_exactly(settings: dict, width: int, height: int) -> None:
     own = PatchedImages(settings)
     expected = Qwen2VLImageProcessorPil(**settings)(noise(width, height), return_tensors="np")
-    pixels = own.prepare(noise(width, height))["pixel_values"]
-    assert pixels.dtype == np.float32
+    patches = own.prepare(noise(width, height))["patches"]
+    assert patches.dtype == np.uint8
+    pixels = as_published(own, patches)
+    assert pixels.dtype == expected["pixel_values"].dtype
     np.testing.assert_array_equal(pixels, expected["pixel_values"])
     layout = own.layout(width, height)
     assert layout.grid == tuple(expected["image_grid_thw"][0])
@@ -75,8 +83,15 @@ def test_pictures_equal_the_reference_exactly(settings: dict, width: int, height
 
 def test_other_modes_become_rgb() -> None:
     own = PatchedImages({})
-    gray = own.prepare(noise(60, 60, "L"))["pixel_values"]
-    np.testing.assert_array_equal(gray, own.prepare(noise(60, 60, "L").convert("RGB"))["pixel_values"])
+    gray = own.prepare(noise(60, 60, "L"))["patches"]
+    np.testing.assert_array_equal(gray, own.prepare(noise(60, 60, "L").convert("RGB"))["patches"])
+
+
+@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
+def test_values_are_a_straight_line(settings: dict) -> None:
+    values = PatchedImages(settings).values
+    line = np.linspace(values[0], values[-1], 256, dtype=np.float64)
+    np.testing.assert_allclose(values, line, rtol=1e-6, atol=1e-6)
 
 
 @given(st.integers(1, 30_000), st.integers(1, 30_000))
@@ -105,7 +120,7 @@ def test_low_detail_keeps_fewer_pixels() -> None:
     assert low.grid[1] * low.grid[2] * 14**2 <= LOW_DETAIL_PIXELS
     assert low.num_tokens * 28**2 > LOW_DETAIL_PIXELS * 0.8
     assert (
-        len(own.prepare(noise(4000, 30), "detail=low")["pixel_values"])
+        len(own.prepare(noise(4000, 30), "detail=low")["patches"])
         == own.layout(4000, 30, "detail=low").num_tokens * 4
     )
     assert own.layout(300, 200, "detail=low") == own.layout(300, 200)

@@ -50,6 +50,7 @@ TOWERS = {
         lambda vision: VisionConfig.windowed(vision, split_qkv=True),
     ),
 }
+VALUES = np.linspace((-1.8, -1.7, -1.5), (1.9, 2.0, 2.1), 256, dtype=np.float32)
 # Whole windows, padding below, beside, both, a picture within one window, one row, and one merged patch.
 GRIDS = [(16, 16), (18, 16), (8, 14), (22, 10), (4, 6), (2, 30), (2, 2)]
 
@@ -69,11 +70,19 @@ def randomised(reference: torch.nn.Module) -> tuple[torch.nn.Module, Weights]:
 def vision(request: pytest.FixtureRequest) -> tuple[torch.nn.Module, QwenVision]:
     cls, config, own = TOWERS[request.param]
     reference, weights = randomised(cls._from_config(config))
-    return reference, QwenVision(own(config), weights)
+    return reference, QwenVision(own(config), weights, VALUES)
 
 
-def pixels(rows: int, columns: int) -> torch.Tensor:
-    return torch.randn(rows * columns, 1176, generator=torch.Generator().manual_seed(rows * 100 + columns))
+def patches(rows: int, columns: int) -> torch.Tensor:
+    """uint8 [rows * columns, 14 * 14 * 3], channels last."""
+    generator = torch.Generator().manual_seed(rows * 100 + columns)
+    return torch.randint(256, (rows * columns, 588), generator=generator, dtype=torch.uint8)
+
+
+def as_published(patches: torch.Tensor) -> torch.Tensor:
+    """float32 [rows * columns, 3 * 2 * 14 * 14]: values, channels first, both frames alike."""
+    values = torch.from_numpy(VALUES)[patches.view(len(patches), -1, 3).long(), torch.arange(3)]
+    return values.transpose(1, 2).unsqueeze(2).repeat(1, 1, 2, 1).flatten(1)
 
 
 @pytest.mark.parametrize(("rows", "columns"), GRIDS)
@@ -82,8 +91,8 @@ def test_vision_equals_the_reference(
     vision: tuple[torch.nn.Module, QwenVision], rows: int, columns: int
 ) -> None:
     reference, tower = vision
-    values = pixels(rows, columns)
-    expected = reference(values, grid_thw=torch.tensor([[1, rows, columns]])).pooler_output
+    values = patches(rows, columns)
+    expected = reference(as_published(values), grid_thw=torch.tensor([[1, rows, columns]])).pooler_output
     actual = tower(values, (1, rows, columns))
     assert actual.shape == (rows * columns // 4, 40)
     torch.testing.assert_close(actual, expected, atol=1e-5, rtol=1e-5)
@@ -92,16 +101,16 @@ def test_vision_equals_the_reference(
 @torch.no_grad()
 def test_vision_alone_equals_the_reference_in_a_batch(vision: tuple[torch.nn.Module, QwenVision]) -> None:
     reference, tower = vision
-    values = [pixels(*grid) for grid in GRIDS]
+    values = [patches(*grid) for grid in GRIDS]
     grids = torch.tensor([[1, *grid] for grid in GRIDS])
-    expected = reference(torch.cat(values), grid_thw=grids).pooler_output
+    expected = reference(as_published(torch.cat(values)), grid_thw=grids).pooler_output
     actual = torch.cat([tower(v, (1, *grid)) for v, grid in zip(values, GRIDS, strict=True)])
     torch.testing.assert_close(actual, expected, atol=1e-5, rtol=1e-5)
 
 
 def test_patches_are_told_apart_by_where_they_stand(vision: tuple[torch.nn.Module, QwenVision]) -> None:
     _, tower = vision
-    values = pixels(16, 16)
+    values = patches(16, 16)
     swapped = torch.cat([values[:4], values[8:12], values[4:8], values[12:]])
     moved = tower(values, (1, 16, 16))[0] - tower(swapped, (1, 16, 16))[0]
     assert moved.abs().max() > 1e-2
