@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from server.errors import ContextTooLong
-from server.validated import ModelFacts
+from server.validated import Conversation, ModelFacts
 
 
 def check_context(num_tokens: int, max_model_len: int, param: str) -> None:
@@ -14,11 +14,11 @@ def check_context(num_tokens: int, max_model_len: int, param: str) -> None:
         raise _too_long(f"{num_tokens}", max_model_len, param)
 
 
-def check_length(text: Any, facts: ModelFacts, max_model_len: int, param: str) -> None:
-    """ContextTooLong if the strings in `text` (plain JSON data) can't fit, however they are tokenised."""
+def check_length(num_characters: int, facts: ModelFacts, max_model_len: int, param: str) -> None:
+    """ContextTooLong if so much text can't fit, however it is tokenised."""
     if not facts.max_token_chars:
         return
-    at_least = -(-_num_characters(text) // facts.max_token_chars)
+    at_least = -(-num_characters // facts.max_token_chars)
     if at_least >= max_model_len:
         raise _too_long(f"at least {at_least}", max_model_len, param)
 
@@ -29,6 +29,17 @@ def _too_long(count: str, max_model_len: int, param: str) -> ContextTooLong:
         "of which at least one must be left for the answer.",
         param=param,
     )
+
+
+def num_characters(conversation: Conversation) -> int:
+    """Of what every template shows: contents, but for blanks around them, and tools. Not of thoughts, which
+    many leave out."""
+    contents = [message.get("content") or "" for message in conversation.messages]
+    texts = [
+        [content] if isinstance(content, str) else [p.get("text", "") for p in content]
+        for content in contents
+    ]
+    return sum(len(text.strip()) for parts in texts for text in parts) + _num_characters(conversation.tools)
 
 
 def _num_characters(value: Any) -> int:

@@ -15,7 +15,7 @@ from models.processing.base import MediaError, PreparedMedia
 from server import structured
 from server.auth import namespace
 from server.choice import Choice, Piece, Reading
-from server.context import check_context, check_length
+from server.context import check_context, check_length, num_characters
 from server.errors import BadRequest, ServerFault
 from server.media.item import MediaPart, ResolvedMedia
 from server.prompt import PromptError, RenderedPrompt
@@ -166,8 +166,8 @@ async def render(
 
     def render_in_thread() -> RenderedPrompt:
         if must_fit:
-            said = (conversation.messages, conversation.tools)
-            check_length(said, runtime.facts, runtime.engine.info.max_model_len, conversation.param)
+            length = num_characters(conversation)
+            check_length(length, runtime.facts, runtime.engine.info.max_model_len, conversation.param)
         return runtime.prompts.render(
             conversation.messages,
             items,

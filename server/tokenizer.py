@@ -83,7 +83,8 @@ class Tokenizer:
         """Only where text is what its tokens' bytes spell: nothing is dropped, merged or swallowed."""
         normalizer = (definition.get("normalizer") or {}).get("type")
         swallows = any(token.lstrip or token.rstrip for token in self.control_tokens.values())
-        if self._rules is None or swallows or normalizer not in (None, "NFC"):
+        spells = self._rules is not None and (self._rules.byte_level or self._rules.byte_fallback)
+        if not spells or swallows or normalizer not in (None, "NFC"):
             return 0
         longest = max(map(len, self._full.get_vocab(with_added_tokens=True)), default=0)
         return longest * (_NFC_JOINS if normalizer else 1)

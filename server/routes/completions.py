@@ -116,7 +116,8 @@ class _Job:
 
     def _render(self, prompt: str | list[int]) -> RenderedPrompt:
         prompts, max_model_len = self._runtime.prompts, self._runtime.engine.info.max_model_len
-        check_length(prompt, self._runtime.facts, max_model_len, "prompt")
+        if isinstance(prompt, str):
+            check_length(len(prompt), self._runtime.facts, max_model_len, "prompt")
         try:
             rendered = prompts.render_text(prompt) if isinstance(prompt, str) else prompts.render_ids(prompt)
         except PromptError as error:

@@ -2,6 +2,7 @@
 
 import json
 import time
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -264,6 +265,19 @@ def test_a_prompt_that_fills_the_context_is_refused_with_counts() -> None:
     error = refused(Bench(), chat("x" * MAX_MODEL_LEN, stream=True))
     assert error["code"] == "context_length_exceeded"
     assert str(MAX_MODEL_LEN + 1) in error["message"]
+
+
+def test_text_that_can_not_fit_is_refused_before_it_is_rendered() -> None:
+    bench = Bench()
+    assert bench.state.runtime is not None
+    facts = bench.state.runtime.facts._replace(max_token_chars=4)
+    bench.state.runtime = replace(bench.state.runtime, facts=facts)
+    error = refused(bench, chat("x" * (4 * MAX_MODEL_LEN)))
+    assert (error["code"], error["param"]) == ("context_length_exceeded", "messages")
+    assert f"at least {MAX_MODEL_LEN} tokens" in error["message"]
+    assert not bench.prompts.seen
+    post(bench, chat("x" * (4 * MAX_MODEL_LEN - 4)))
+    assert bench.prompts.seen, "what might fit is looked at"
 
 
 def test_tenants_and_salts_have_namespaces_of_their_own() -> None:

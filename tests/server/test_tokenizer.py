@@ -128,3 +128,22 @@ def test_tokens_of_the_configuration_file() -> None:
 @pytest.mark.parametrize("token_id", [-1, 10**6, 2**40])
 def test_bytes_of_no_token(token_id: int) -> None:
     assert OURS["byte level"].token_bytes(token_id) == b""
+
+
+@pytest.mark.parametrize("normalized", [False, True])
+@given(text=st.text(max_size=300))
+def test_no_token_stands_for_more_characters_than_promised(normalized: bool, text: str) -> None:
+    tokenizer = OURS["byte level, NFC" if normalized else "byte level"]
+    assert tokenizer.max_token_chars > 0
+    assert len(tokenizer.encode_plain(text)) * tokenizer.max_token_chars >= len(text)
+
+
+def test_where_text_can_be_swallowed_nothing_is_promised() -> None:
+    assert OURS["unigram"].max_token_chars == 0
+
+
+def test_long_text_gives_the_tokens_of_its_pieces() -> None:
+    tokenizer = OURS["byte level"]
+    word = " the quick"
+    assert tokenizer.encode_plain(word * 1000) == tokenizer.encode_plain(word) * 1000
+    assert tokenizer.encode("<|im_end|>" * 1000) == [tokenizer.added_tokens["<|im_end|>"]] * 1000
