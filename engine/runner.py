@@ -55,14 +55,15 @@ class Runner:
         planned = self.attention.plan(chunks)
         hidden = self.model.forward(self._assembler.assemble(rows), planned)
         ends = np.cumsum([row.end - row.start for row in rows])
+        faults = _faults(hidden, rows, ends)
         sampling = [index for index, row in enumerate(rows) if row.samples]
         if not sampling:
-            return {}
+            return faults
         if len(sampling) < len(hidden):
             hidden = hidden[torch.from_numpy(ends[sampling] - 1).to(hidden.device)]
         sequences = [rows[index].sequence for index in sampling]
         tokens = sample(self.model.logits(hidden), sequences)
-        return {sequence.number: token for sequence, token in zip(sequences, tokens, strict=True)}
+        return {s.number: token for s, token in zip(sequences, tokens, strict=True)} | faults
 
     def drop_encodings(self, encodings: Seq[EncodingId]) -> None:
         for encoding in encodings:
@@ -87,6 +88,17 @@ class Runner:
         if not encoded.isfinite().all():
             raise ValueError("the encoder returned values that are not finite")
         return encoded
+
+
+def _faults(hidden: torch.Tensor, rows: Seq[StepRow], ends: np.ndarray) -> dict[int, SampledToken | RowFault]:
+    """Chunks of prompts that are not finite somewhere: nobody may find their keys and values. Most of their
+    tokens have no logits that would show it; a row of one token has."""
+    if all(row.samples and row.end - row.start == 1 for row in rows):
+        return {}
+    starts = np.array([0, *ends[:-1]], dtype=np.int64)
+    finite = np.logical_and.reduceat(hidden.isfinite().all(-1).cpu().numpy(), starts)
+    fault = RowFault("the model returned hidden states that are not finite")
+    return {row.sequence.number: fault for row, good in zip(rows, finite, strict=True) if not good}
 
 
 def build_runner(model: ServedModel, config: EngineConfig, num_blocks: int) -> Runner:
