@@ -87,6 +87,7 @@ def around(
         outbox.emit,
         flush=outbox.flush,
         fatal=(torch.AcceleratorError,),
+        exhausted=(MemoryError, torch.OutOfMemoryError),
         debug=config.debug,
     )
     info = EngineInfo(

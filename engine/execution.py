@@ -21,21 +21,24 @@ Results = dict[int, SampledToken | RowFault]
 
 
 class Execution:
-    """fail: end a request for which the engine is to blame. fatal: exceptions that no retry helps against."""
+    """fail: end a request. fatal: exceptions that no retry helps against; exhausted: those that say that
+    memory is short now."""
 
     def __init__(
         self,
         runner: StepRunner,
         scheduler: Scheduler,
         plan: EncoderPlan,
-        fail: Callable[[str], None],
+        fail: Callable[[str, RowFault], None],
         fatal: tuple[type[BaseException], ...],
+        exhausted: tuple[type[BaseException], ...],
     ) -> None:
         self._runner = runner
         self._scheduler = scheduler
         self._plan = plan
         self._fail = fail
         self._fatal = fatal
+        self._exhausted = exhausted
 
     def run(self, step: Step) -> Iterator[tuple[Sequence, SampledToken]]:
         """Encode, compute, publish. Yields new tokens, each after its row was published; finish sequences
@@ -72,7 +75,7 @@ class Execution:
             request = row.sequence.request
             spans = row.sequence.tokens.spans_within(row.start, row.end)
             if any(EncodingId(request.namespace, span.key) in failed for span in spans):
-                self._fail(request.request_id)
+                self._fail(request.request_id, RowFault("its media could not be encoded"))
         return self._scheduler.restage(rows)
 
     def _execute(self, rows: list[StepRow]) -> Iterator[tuple[Sequence, SampledToken]]:
@@ -83,11 +86,11 @@ class Execution:
             results = self._runner.execute(rows)
         except self._fatal:
             raise
-        except Exception:
+        except Exception as error:
             logger.exception("a step of %d rows", len(rows))
             self._scheduler.rollback()
             if len(rows) == 1:
-                self._fail(rows[0].sequence.request.request_id)
+                self._fail(rows[0].sequence.request.request_id, self._fault(error))
                 return
             middle = len(rows) // 2
             for half in (rows[:middle], rows[middle:]):
@@ -108,6 +111,10 @@ class Execution:
         for row in rows:
             fault = results.get(row.sequence.number)
             if isinstance(fault, RowFault):
-                logger.error("request %s: %s", row.sequence.request.request_id, fault.message)
-                self._fail(row.sequence.request.request_id)
+                self._fail(row.sequence.request.request_id, fault)
         return self._scheduler.restage(rows)
+
+    def _fault(self, error: Exception) -> RowFault:
+        if isinstance(error, self._exhausted):
+            return RowFault("The server has too little memory for this request now.", "overloaded")
+        return RowFault(f"{type(error).__name__} in a step of its own")

@@ -6,6 +6,8 @@ depends on the tokens of one answer only, so it outlives a preemption, as the to
 """
 
 import json
+import math
+import re
 import secrets
 from collections import OrderedDict
 from collections.abc import Callable
@@ -19,6 +21,15 @@ import numpy as np
 from engine.messages import Grammar
 
 MAX_COMPILED = 64
+MAX_MULTIPLE = 10_000
+
+_REFUSAL = "satisfy the grammar"
+"""In llguidance's message for a token that may not follow; its other errors are limits that were reached."""
+
+_ESCAPE = re.compile(r"\\+u([0-9a-fA-F]{4})")
+_MULTIPLE_OF = re.compile(
+    r'multipleOf\\*"(?:\s|\\+[nrt])*:(?:\s|\\+[nrt])*-?([0-9][0-9.]*(?:[eE][+-]?[0-9]+)?)'
+)
 
 
 class GrammarError(ValueError):
@@ -43,13 +54,17 @@ class Matcher:
                 flag = np.uint32(1 << bit)
                 words[word] = words[word] | flag if may_end else words[word] & ~flag
         if self._inner.is_error():
-            raise GrammarError(self._inner.get_error())
+            raise GrammarError(_first_line(self._inner.get_error()))
         return words
 
     def accept(self, token_id: int) -> bool:
+        """GrammarError where the grammar turns out to be more than may be spent on a token."""
         if token_id in self._stop_token_ids:
             return self._inner.is_accepting()
-        return self._inner.consume_token(token_id)
+        accepted = self._inner.consume_token(token_id)
+        if not accepted and _REFUSAL not in (error := self._inner.get_error()):
+            raise GrammarError(_first_line(error))
+        return accepted
 
     @property
     def finished(self) -> bool:
@@ -107,11 +122,26 @@ class GrammarCompiler:
             text = _grammar_text(grammar)
         except ValueError as error:
             raise GrammarError(str(error)) from error
+        check_multiples(text)
         limits = llguidance.LLParserLimits(verbose_errors=False)
         matcher = llguidance.LLMatcher(self._vocabulary.inner, text, log_level=0, limits=limits)
+        if not matcher.is_error():
+            matcher.compute_bitmask()  # the costliest step and what shows most faults: here, beside the step
         if matcher.is_error():
             raise GrammarError(_first_line(matcher.get_error()))
         return matcher
+
+
+def check_multiples(text: str) -> None:
+    """GrammarError where `multipleOf` is so large that the automaton which enforces it, with a state for
+    every remainder, would take minutes and gigabytes. In `allOf` their least common multiple counts."""
+    text = _ESCAPE.sub(lambda escape: chr(int(escape[1], 16)), text)
+    multiple = 1
+    for number in _MULTIPLE_OF.findall(text):
+        digits = number.lower().partition("e")[0].replace(".", "").strip("0")
+        multiple = math.lcm(multiple, int(digits[:9] or 1))
+        if len(digits) > 9 or multiple > MAX_MULTIPLE:
+            raise GrammarError(f"multipleOf can't be enforced beyond {MAX_MULTIPLE} (all of them together)")
 
 
 def _grammar_text(grammar: Grammar) -> str:

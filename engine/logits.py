@@ -8,7 +8,12 @@ from engine.request import Sequence
 
 
 class UnusableLogits(ValueError):
-    """Nothing can be chosen from this row; the message is for the request's owner."""
+    """Nothing can be chosen from this row; the message is for the request's owner. code: as in
+    `messages.RequestFailed`."""
+
+    def __init__(self, message: str, code: str = "invalid_request") -> None:
+        super().__init__(message)
+        self.code = code
 
 
 def needs_adjustment(sequence: Sequence) -> bool:
@@ -73,7 +78,7 @@ def _allowed(matcher: object, vocab_size: int) -> torch.Tensor:
     try:
         words: np.ndarray = matcher.mask()  # type: ignore[attr-defined]
     except Exception as error:
-        raise UnusableLogits(f"the grammar failed: {error}") from error
+        raise UnusableLogits(f"the grammar can't be followed: {error}", "invalid_grammar") from error
     bits = np.unpackbits(words.view(np.uint8), bitorder="little", count=min(vocab_size, 32 * len(words)))
     allowed = np.zeros(vocab_size, dtype=bool)
     allowed[: len(bits)] = bits

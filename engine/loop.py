@@ -29,9 +29,9 @@ from engine.messages import (
     RequestFailed,
     TokensGenerated,
 )
-from engine.request import EngineRequest, Sequence
+from engine.request import EngineRequest, Sequence, TokenMatcher
 from engine.scheduler import Scheduler
-from engine.step import SampledToken, StepRunner
+from engine.step import RowFault, SampledToken, StepRunner
 from kvcache.encodings import EncodingCache, EncodingId
 from kvcache.keys import MediaKey
 from kvcache.manager import KVCacheManager
@@ -50,7 +50,8 @@ class Engine:
     is called when some should not wait for the step's end.
 
     fatal: exceptions after which the device is of no use; `step` lets them out. All others fail single
-    requests. debug: check the tables whenever nothing is left to do.
+    requests; exhausted are those that say that memory is short. debug: check the tables whenever nothing is
+    left to do.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class Engine:
         *,
         flush: Callable[[], None] = lambda: None,
         fatal: tuple[type[BaseException], ...] = (),
+        exhausted: tuple[type[BaseException], ...] = (MemoryError,),
         debug: bool = False,
     ) -> None:
         self.runner = runner
@@ -78,7 +80,7 @@ class Engine:
         self.wants = MediaWants(limits.prepared_media_bytes, bytes_per_token, emit)
         self.plan = EncoderPlan(encodings, self.wants, runner.encoding_size_bytes, limits.max_encoder_tokens)
         self.scheduler = Scheduler(cache, self.plan, self.wants, limits)
-        self._execution = Execution(runner, self.scheduler, self.plan, self._fail_internally, fatal)
+        self._execution = Execution(runner, self.scheduler, self.plan, self._fail_row, fatal, exhausted)
         self._cache = cache
         self._debug = debug
         self._arrivals = 0
@@ -199,10 +201,14 @@ class Engine:
 
     # Tokens.
 
-    def _fail_internally(self, request_id: str) -> None:
+    def _fail_row(self, request_id: str, fault: RowFault) -> None:
         """Several rows may belong to one request: it fails once."""
         if self.scheduler.holds(request_id):
-            self._fail(request_id, "internal", INTERNAL_MESSAGE)
+            is_internal = fault.code == "internal"
+            logger.log(
+                logging.ERROR if is_internal else logging.INFO, "request %s: %s", request_id, fault.message
+            )
+            self._fail(request_id, fault.code, INTERNAL_MESSAGE if is_internal else fault.message)
 
     def _accept(self, sequence: Sequence, result: SampledToken) -> None:
         token, request = result.token_id, sequence.request
@@ -211,9 +217,8 @@ class Engine:
         sequence.tokens.append(token)
         self._num_generated += 1
         stops = self._stops(sequence, token)
-        if sequence.matcher is not None and not stops and not sequence.matcher.accept(token):
-            logger.error("request %s: token %d is outside the grammar", request.request_id, token)
-            self._fail(request.request_id, "internal", INTERNAL_MESSAGE)
+        if sequence.matcher is not None and not stops and (fault := _not_accepted(sequence.matcher, token)):
+            self._fail_row(request.request_id, fault)
             return
         finish_reason = self._finish_reason(sequence, stops)
         self.emit(
@@ -246,3 +251,11 @@ class Engine:
         if idle and not self._was_idle and self._debug:
             self.check_integrity()
         self._was_idle = idle
+
+
+def _not_accepted(matcher: TokenMatcher, token: int) -> RowFault | None:
+    """Why the matcher can't move past a token that its own mask allowed."""
+    try:
+        return None if matcher.accept(token) else RowFault(f"token {token} is outside the grammar")
+    except GrammarError as error:
+        return RowFault(f"the grammar can't be followed: {error}", "invalid_grammar")

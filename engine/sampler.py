@@ -4,6 +4,7 @@ Nothing here sorts the vocabulary or lets one row look at another: a row's token
 its parameters and (seed, choice, output position), which is all the randomness there is.
 """
 
+from collections.abc import Container
 from collections.abc import Sequence as Seq
 
 import numpy as np
@@ -20,8 +21,8 @@ def sample(logits: torch.Tensor, sequences: Seq[Sequence]) -> list[SampledToken 
     """One token for each row of logits, float32 [n, vocab], row i being sequence i's."""
     best, greedy = logits.max(dim=-1)  # NaN wins a maximum, so one pass finds the arg max and what is broken
     best_values, ids = best.cpu().numpy(), greedy.cpu().numpy()
-    faults: dict[int, str] = {
-        int(row): "the model returned logits that are not finite"
+    faults = {
+        int(row): RowFault("the model returned logits that are not finite")
         for row in np.flatnonzero(~np.isfinite(best_values))
     }
     adjusted: dict[int, torch.Tensor] = {}
@@ -30,13 +31,13 @@ def sample(logits: torch.Tensor, sequences: Seq[Sequence]) -> list[SampledToken 
             try:
                 adjusted[row] = adjust(logits[row], sequence)
             except UnusableLogits as error:
-                faults[row] = str(error)
+                faults[row] = RowFault(str(error), error.code)
     tokens = _choose(logits, adjusted, sequences, ids, faults)
     logprobs = raw_logprobs(
         logits, [s.request.sampling.num_top_logprobs for s in sequences], tokens, ids, faults
     )
     return [
-        RowFault(faults[row]) if row in faults else SampledToken(int(tokens[row]), logprobs.get(row))
+        faults[row] if row in faults else SampledToken(int(tokens[row]), logprobs.get(row))
         for row in range(len(sequences))
     ]
 
@@ -46,7 +47,7 @@ def _choose(
     adjusted: dict[int, torch.Tensor],
     sequences: Seq[Sequence],
     greedy: np.ndarray,
-    faults: dict[int, str],
+    faults: Container[int],
 ) -> np.ndarray:
     """Token ids int64 [n]; a faulty row's is meaningless."""
     tokens = greedy.copy()

@@ -48,9 +48,11 @@ class SampledToken(NamedTuple):
 
 
 class RowFault(NamedTuple):
-    """One row's own failure (non-finite logits, a broken grammar): only its request fails."""
+    """One row's own failure (non-finite logits, a broken grammar): only its request fails. code: as in
+    `messages.RequestFailed`; unless it is "internal", the message is for the client."""
 
     message: str
+    code: str = "internal"
 
 
 class StepRunner(Protocol):

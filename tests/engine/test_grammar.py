@@ -234,3 +234,44 @@ def test_in_the_loop_an_abort_while_compiling(compiler) -> None:
     settle(house)
     assert not house.tokens
     assert house.engine.stats().num_aborted == 1
+
+
+def failure_of(compiler: GrammarCompiler, grammar: Grammar) -> str:
+    with pytest.raises(GrammarError) as caught:
+        compiler.compile(grammar, (), 1).result()
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"multipleOf": 99_999_989},
+        {"type": "number", "multipleOf": 0.0099991},
+        {"allOf": [{"multipleOf": 9973}, {"multipleOf": 101}]},
+    ],
+)
+def test_multiples_that_would_take_minutes_are_refused(compiler, schema: dict) -> None:
+    definition = json.dumps({"type": "integer"} | schema)
+    assert "multipleOf" in failure_of(compiler, Grammar("json_schema", definition))
+    assert "multipleOf" in failure_of(compiler, Grammar("lark", f"start: %json {definition}"))
+    hidden = definition.replace("multipleOf", "multiple\\u004ff")
+    assert "multipleOf" in failure_of(compiler, Grammar("lark", f"start: %json {hidden}"))
+
+
+@pytest.mark.parametrize("multiple", [0.01, 5, 1000, 10_000_000, 0.25, 60])
+def test_multiples_that_are_used_are_not(compiler, multiple: float) -> None:
+    schema = {"type": "number", "multipleOf": multiple}
+    compiler.compile(Grammar("json_schema", json.dumps(schema)), (), 1).result()
+
+
+def test_a_grammar_that_can_not_begin_is_refused(compiler) -> None:
+    loop = {"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}, "$ref": "#/$defs/a"}
+    assert failure_of(compiler, Grammar("json_schema", json.dumps(loop)))
+
+
+def test_a_grammar_that_grows_too_complex_says_so(compiler) -> None:
+    properties = {f"p{number}": {"type": "string"} for number in range(4000)}
+    schema = {"type": "object", "properties": properties, "additionalProperties": False}
+    (matcher,) = compiler.compile(Grammar("json_schema", json.dumps(schema)), (), 1).result()
+    with pytest.raises(GrammarError, match="items"):
+        matcher.accept(min(allowed(matcher)))
