@@ -21,15 +21,15 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     max_num_seqs: int = 64
     max_num_batched_tokens: int = 2048
     max_prefill_tokens_beside_decodes: int = 512
-    """While answers are being written, prompts get at most this much of a step: it bounds the gap between two
-    tokens."""
+    """While answers are being written, prompts get at most this much of a step, and the encoder as many media
+    tokens beyond its first item: it bounds the gap between two tokens."""
     max_encoder_tokens: int = 4096
     """Media tokens encoded in one step, beyond the first item."""
     max_model_len: int = 0
     """0: what the checkpoint was made for."""
     block_size: int = 16
     num_threads: int = 0
-    """Of the step, on a CPU. 0: all cores but one."""
+    """Of the step, on a CPU. 0: see `engine.threads`."""
     deterministic: bool = False
     """Refuse to start where the back end's results depend on what is computed beside them."""
     debug: bool = False
