@@ -17,6 +17,7 @@ HEAD_DIM_STEP = 16
 
 class NativeBackend:
     """keys, values: for each layer [num_blocks, 16, kv_heads, head_dim], float32 or bfloat16, contiguous.
+    Within a block their elements are kept in an order of their own: pages.h.
 
     ValueError where the C kernels don't take them.
     """
@@ -83,9 +84,8 @@ class NativeAttention:
     def attend(self, layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         backend = self.backend
         keys, values = backend.keys[layer], backend.values[layer]
-        slots = torch.from_numpy(self.step.slots)
-        keys.flatten(0, 1).index_copy_(0, slots, k)
-        values.flatten(0, 1).index_copy_(0, slots, v)
+        k, v = k.float().contiguous(), v.float().contiguous()
+        backend.library.write_rows(backend.heads, self.step.slots, k, v, keys, values)
         sight = self.sight(backend.spec.windows[layer])
         queries = q.float().contiguous()
         return backend.library.attend_rows(backend.heads, sight.struct, queries, keys, values).to(q.dtype)

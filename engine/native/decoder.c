@@ -163,15 +163,17 @@ static void rotate_and_write(const Decoder *d, const Layer *l, const Step *s, co
             }
             if (head < h->num_heads) continue;
             int kv_head = (head - h->num_heads) % h->num_kv_heads;
-            long at = (s->slots[r] * h->num_kv_heads + kv_head) * dim;
-            void *pages = head < turned ? l->keys : l->values;
-            for (int i = 0; i < dim; i += LANES) store_from_float(h->type, pages, at + i, load(vector + i));
+            long page = s->slots[r] / PAGE, t = s->slots[r] % PAGE;
+            if (head < turned)
+                write_key(h->type, dim, vector, t, page_head(h, l->keys, page, kv_head));
+            else
+                write_value(h->type, dim, vector, t, page_head(h, l->values, page, kv_head));
         }
 }
 
 /* Results lie [slot][head][head_dim + 2], where the heads of a group are those of a unit, row by row. */
 static void attend(const Heads *h, const Sight *sight, const Work *work, const float *q, long q_stride,
-                   const void *keys, const void *values, float *results, float *out) {
+                   void *keys, void *values, float *results, float *out) {
     int group = h->num_heads / h->num_kv_heads, dim = h->head_dim;
     long size = dim + 2L;
 #pragma omp for collapse(2) schedule(dynamic, 1)
@@ -252,8 +254,18 @@ int multiply(const Matrix *w, const void *x, int num_rows, float *out, int num_t
     return 0;
 }
 
+/* Writes k, v float32 [rows][kv heads][head_dim] at their slots. */
+void write_rows(const Heads *h, int num_rows, const int64_t *slots, const float *k, const float *v, void *keys,
+                void *values) {
+    for (long i = 0; i < (long)num_rows * h->num_kv_heads; i++) {
+        long slot = slots[i / h->num_kv_heads], head = i % h->num_kv_heads, dim = h->head_dim;
+        write_key(h->type, dim, k + i * dim, slot % PAGE, page_head(h, keys, slot / PAGE, head));
+        write_value(h->type, dim, v + i * dim, slot % PAGE, page_head(h, values, slot / PAGE, head));
+    }
+}
+
 /* out float32 [rows][heads][head_dim]: rows of q, float32 of the same shape, attend to pages that hold their keys. */
-int attend_rows(const Heads *h, const Sight *sight, int num_rows, const float *q, const void *keys, const void *values,
+int attend_rows(const Heads *h, const Sight *sight, int num_rows, const float *q, void *keys, void *values,
                 float *out, int num_threads) {
     Work w = {0};
     plan_work(h, sight, num_rows, &w);

@@ -3,6 +3,7 @@
 import ctypes
 from ctypes import POINTER, Structure, byref, c_float, c_int, c_int32, c_void_p
 
+import numpy as np
 import torch
 
 from engine.native.build import build
@@ -80,6 +81,9 @@ class Library:
         self._multiply.argtypes = (POINTER(CMatrix), c_void_p, c_int, c_void_p, c_int)
         self._attend_rows = library.attend_rows
         self._attend_rows.argtypes = (POINTER(CHeads), POINTER(CSight), c_int, *(c_void_p,) * 4, c_int)
+        self._write_rows = library.write_rows
+        self._write_rows.argtypes = (POINTER(CHeads), c_int, *(c_void_p,) * 5)
+        self._write_rows.restype = None
 
     def run_decoder(self, decoder: CDecoder, step: CStep) -> None:
         _check(self._run_decoder(byref(decoder), byref(step), self.num_threads))
@@ -89,6 +93,19 @@ class Library:
         out = torch.empty(len(x), matrix.num_outputs, dtype=torch.float32)
         _check(self._multiply(byref(matrix), x.data_ptr(), len(x), out.data_ptr(), self.num_threads))
         return out
+
+    def write_rows(
+        self,
+        heads: CHeads,
+        slots: np.ndarray,
+        k: torch.Tensor,
+        v: torch.Tensor,
+        keys: torch.Tensor,
+        values: torch.Tensor,
+    ) -> None:
+        """k, v float32 [rows, kv_heads, head_dim], contiguous, into a layer's pages at slots int64 [rows]."""
+        pointers = (slots.ctypes.data, *(tensor.data_ptr() for tensor in (k, v, keys, values)))
+        self._write_rows(byref(heads), len(k), *pointers)
 
     def attend_rows(
         self, heads: CHeads, sight: CSight, q: torch.Tensor, keys: torch.Tensor, values: torch.Tensor

@@ -44,73 +44,103 @@ INLINE long operand_bytes(int weight_type) { return operand_type(weight_type) ==
 INLINE int num_tiles(const Matrix *w) { return (w->num_outputs + TILE - 1) / TILE; }
 INLINE int num_lines(const Matrix *w) { return w->type == BFLOAT16 ? w->num_inputs / 2 : w->num_inputs; }
 
+/* Lines of a right operand. Line k: 64 bytes at first + k * step and 64 at second + k * step. The next pointers say
+ * what to ask the memory for meanwhile. */
+typedef struct {
+    const char *first, *second, *next_first, *next_second;
+    long step;
+} Lines;
+
 #define EACH_ROW _Pragma("GCC unroll 12") for (int r = 0; r < num_rows; r++)
 
-/* sums [rows][32] += x [rows][in] times `count` lines of 128 bytes of a tile; both begin at the same input. */
-INLINE void add_lines(int type, int num_rows, const void *x, int num_inputs, const char *lines, int count, float *sums) {
-    vfloat left[ROWS_AT_ONCE], right[ROWS_AT_ONCE];
-    EACH_ROW left[r] = load(sums + r * TILE), right[r] = load(sums + r * TILE + LANES);
-    for (int k = 0; k < count; k++, lines += 128) {
-        __builtin_prefetch(lines + PREFETCH_BYTES);
-        __builtin_prefetch(lines + PREFETCH_BYTES + 64);
+/* left, right [rows] += x [rows][..] times `count` lines; both begin at the same input. x_stride: elements. */
+INLINE void add_lines(int type, int num_rows, const void *x, long x_stride, Lines l, int count, vfloat *left,
+                      vfloat *right) {
+    for (long k = 0, at = 0; k < count; k++, at += l.step) {
+        __builtin_prefetch(l.next_first + at);
+        __builtin_prefetch(l.next_second + at);
         if (type == FLOAT32) {
-            vfloat a = load((const float *)lines), b = load((const float *)lines + LANES);
+            vfloat a = load((const float *)(l.first + at)), b = load((const float *)(l.second + at));
             EACH_ROW {
-                float scalar = ((const float *)x)[(long)r * num_inputs + k];
+                float scalar = ((const float *)x)[r * x_stride + k];
                 left[r] += a * scalar, right[r] += b * scalar;
             }
             continue;
         }
         vuint a, b;
-        memcpy(&a, lines, sizeof a), memcpy(&b, lines + 64, sizeof b);
+        memcpy(&a, l.first + at, sizeof a), memcpy(&b, l.second + at, sizeof b);
 #if DOT_BFLOAT16
+        __asm__("" : "+v"(a), "+v"(b)); /* or GCC loads them anew for each row */
         EACH_ROW {
-            __m512bh pair = (__m512bh)_mm512_set1_epi32(((const int32_t *)x)[(long)r * (num_inputs / 2) + k]);
+            __m512bh pair = (__m512bh)_mm512_set1_epi32(((const int32_t *)x)[r * (x_stride / 2) + k]);
             left[r] = (vfloat)_mm512_dpbf16_ps((__m512)left[r], (__m512bh)a, pair);
             right[r] = (vfloat)_mm512_dpbf16_ps((__m512)right[r], (__m512bh)b, pair);
         }
 #else
         EACH_ROW {
-            const float *pair = (const float *)x + (long)r * num_inputs + 2 * k;
+            const float *pair = (const float *)x + r * x_stride + 2 * k;
             left[r] += (vfloat)(a << 16) * pair[0], right[r] += (vfloat)(b << 16) * pair[0];
             left[r] += (vfloat)(a & 0xffff0000u) * pair[1], right[r] += (vfloat)(b & 0xffff0000u) * pair[1];
         }
 #endif
     }
+}
+
+/* CALL(type, rows) for a number of rows that the compiler knows. */
+#define CASE(CALL, n)                        \
+    case n:                                  \
+        if (type == FLOAT32)                 \
+            CALL(FLOAT32, n);                \
+        else                                 \
+            CALL(BFLOAT16, n);               \
+        break;
+#if ROWS_AT_ONCE == 12
+#define WITH_ROWS(CALL, n)                                                                                 \
+    switch (n) {                                                                                           \
+        CASE(CALL, 1) CASE(CALL, 2) CASE(CALL, 3) CASE(CALL, 4) CASE(CALL, 5) CASE(CALL, 6) CASE(CALL, 7)  \
+        CASE(CALL, 8) CASE(CALL, 9) CASE(CALL, 10) CASE(CALL, 11) CASE(CALL, 12)                           \
+    }
+#else
+#define WITH_ROWS(CALL, n)              \
+    switch (n) {                        \
+        CASE(CALL, 1) CASE(CALL, 2)     \
+    }
+#endif
+
+/* sums [rows][32] += x [rows][..] times `count` lines, at most ROWS_AT_ONCE rows. */
+INLINE void add_to_sums(int type, int num_rows, const void *x, long x_stride, Lines l, int count, float *sums) {
+    vfloat left[ROWS_AT_ONCE], right[ROWS_AT_ONCE];
+    EACH_ROW left[r] = load(sums + r * TILE), right[r] = load(sums + r * TILE + LANES);
+    add_lines(type, num_rows, x, x_stride, l, count, left, right);
     EACH_ROW store(sums + r * TILE, left[r]), store(sums + r * TILE + LANES, right[r]);
 }
 
-static void add_lines_to_rows(int type, int num_rows, const void *x, int num_inputs, const char *lines, int count,
-                              float *sums) {
-#define CASE(n)                                                             \
-    case n:                                                                 \
-        if (type == FLOAT32)                                                \
-            add_lines(FLOAT32, n, x, num_inputs, lines, count, sums);       \
-        else                                                                \
-            add_lines(BFLOAT16, n, x, num_inputs, lines, count, sums);      \
-        break;
-    switch (num_rows) {
-        CASE(1) CASE(2)
-#if ROWS_AT_ONCE == 12
-        CASE(3) CASE(4) CASE(5) CASE(6) CASE(7) CASE(8) CASE(9) CASE(10) CASE(11) CASE(12)
-#endif
-    }
-#undef CASE
+static void add_lines_to_rows(int type, int num_rows, const void *x, long x_stride, Lines l, int count, float *sums) {
+#define CALL(type, n) add_to_sums(type, n, x, x_stride, l, count, sums)
+    WITH_ROWS(CALL, num_rows)
+#undef CALL
+}
+
+/* How many rows to take at once, so that all groups are about as large. */
+INLINE int even_group(int num_rows) {
+    int groups = (num_rows + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE;
+    return (num_rows + groups - 1) / groups;
 }
 
 /* sums [rows][32] = x [rows][in] times one tile of w. */
 static void multiply_tile(const Matrix *w, int tile, const void *x, int num_rows, float *sums) {
-    int lines = num_lines(w), groups = (num_rows + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE;
-    int at_once = (num_rows + groups - 1) / groups, stretch = groups > 1 ? STRETCH : lines;
+    int lines = num_lines(w), at_once = even_group(num_rows), stretch = at_once < num_rows ? STRETCH : lines;
     long row_bytes = w->num_inputs * operand_bytes(w->type), line_bytes = row_bytes / lines;
     const char *start = (const char *)w->tiles + (long)tile * lines * 128;
     memset(sums, 0, (long)num_rows * TILE * sizeof *sums);
     for (int line = 0; line < lines; line += stretch) {
         int count = lines - line < stretch ? lines - line : stretch;
+        const char *at = start + line * 128L, *ahead = at + PREFETCH_BYTES;
         for (int r = 0; r < num_rows; r += at_once) {
             int rows = num_rows - r < at_once ? num_rows - r : at_once;
-            const char *operand = (const char *)x + r * row_bytes + line * line_bytes;
-            add_lines_to_rows(w->type, rows, operand, w->num_inputs, start + line * 128L, count, sums + (long)r * TILE);
+            add_lines_to_rows(w->type, rows, (const char *)x + r * row_bytes + line * line_bytes, w->num_inputs,
+                              (Lines){at, at + 64, ahead, ahead + 64, 128}, count, sums + (long)r * TILE);
+            ahead = at; /* asked for once */
         }
     }
 }

@@ -40,11 +40,16 @@ INLINE vfloat widen(const uint16_t *p) {
 
 /* To the nearest bfloat16, ties to even. NaN stays NaN: its upper half keeps the quiet bit. */
 INLINE void narrow(uint16_t *p, vfloat v) {
+#ifdef __AVX512BF16__
+    __m256bh h = _mm512_cvtneps_pbh((__m512)v);
+    memcpy(p, &h, sizeof h);
+#else
     vuint bits = (vuint)v;
     vuint rounded = bits + 0x7fff + ((bits >> 16) & 1);
     rounded = (vuint)blend(v != v, (vfloat)(bits | 0x400000), (vfloat)rounded);
     vhalf h = __builtin_convertvector(rounded >> 16, vhalf);
     memcpy(p, &h, sizeof h);
+#endif
 }
 
 INLINE vfloat load_as_float(int type, const void *base, long index) {
@@ -60,8 +65,17 @@ INLINE void store_from_float(int type, void *base, long index, vfloat v) {
 
 INLINE vfloat splat(float x) { return x - (vfloat){0}; }
 
+/* a where it is larger, else b: also where one of them is NaN. */
+#ifdef __AVX512F__
+INLINE vfloat larger(vfloat a, vfloat b) { return (vfloat)_mm512_max_ps((__m512)a, (__m512)b); }
+#else
 INLINE vfloat larger(vfloat a, vfloat b) { return blend(a > b, a, b); }
+#endif
 
+#ifdef __AVX512F__
+INLINE float sum_of(vfloat v) { return _mm512_reduce_add_ps((__m512)v); }
+INLINE float largest_of(vfloat v) { return _mm512_reduce_max_ps((__m512)v); }
+#else
 INLINE float sum_of(vfloat v) {
     float s = 0;
     for (int i = 0; i < LANES; i++) s += v[i];
@@ -73,6 +87,7 @@ INLINE float largest_of(vfloat v) {
     for (int i = 1; i < LANES; i++) m = v[i] > m ? v[i] : m;
     return m;
 }
+#endif
 
 /* e^x for x <= 88 (below -87: e^-87), relative error below 2e-7, NaN for NaN: 2^n times a polynomial for the rest,
  * with the coefficients of Cephes' expf. */
@@ -90,28 +105,48 @@ INLINE vfloat exp_of(vfloat x) {
     return (vfloat)((vint)p + (__builtin_convertvector(n, vint) << 23));
 }
 
+/* 2^x for x <= 126, zero below -150, NaN for NaN; relative error below 2e-7 where the result is normal: 2^n times
+ * a polynomial for the rest, the best of its degree on [-0.5, 0.5]. */
+INLINE vfloat exp2_of(vfloat x) {
+    x = larger(splat(-160.0f), x);
 #ifdef __AVX512F__
-/* Rows become columns: for each bit, rows that differ in it swap the lanes that differ in it. */
-#define SWAP(step, LOW, HIGH)                                                           \
-    _Pragma("GCC unroll 16") for (int i = 0; i < LANES; i++) if (!(i & (step))) {       \
-        vint a = v[i], b = v[i + (step)];                                               \
-        v[i] = __builtin_shuffle(a, b, ((vint)LOW));                                    \
-        v[i + (step)] = __builtin_shuffle(a, b, ((vint)HIGH));                          \
-    }
-#define LANES_OF(...) {__VA_ARGS__}
-
-INLINE void transpose_16(vint v[LANES]) {
-    SWAP(8, LANES_OF(0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23),
-         LANES_OF(8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31))
-    SWAP(4, LANES_OF(0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27),
-         LANES_OF(4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31))
-    SWAP(2, LANES_OF(0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29),
-         LANES_OF(2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31))
-    SWAP(1, LANES_OF(0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30),
-         LANES_OF(1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31))
+    vfloat n = (vfloat)_mm512_roundscale_ps((__m512)x, 8);
+#else
+    vfloat n = x + 12582912.0f - 12582912.0f; /* 1.5 * 2^23: what is left is an integer */
+#endif
+    vfloat r = x - n;
+    vfloat p = r * 1.3276467e-3f + 9.6755413e-3f;
+    p = p * r + 5.5507133e-2f;
+    p = p * r + 2.4022120e-1f;
+    p = p * r + 6.9314697e-1f;
+    p = p * r + 1.0f;
+#ifdef __AVX512F__
+    return (vfloat)_mm512_scalef_ps((__m512)p, (__m512)n);
+#else
+    return blend(n < -126.0f, (vfloat){0}, (vfloat)((vint)p + (__builtin_convertvector(n, vint) << 23)));
+#endif
 }
-#undef SWAP
-#undef LANES_OF
+
+#ifdef __AVX512F__
+/* Rows become columns: for each bit of a row's number, rows that differ in it swap the lanes that do. */
+INLINE void transpose_16(__m512i v[LANES]) {
+    __m512i u[LANES];
+#define EACH_PAIR(step) _Pragma("GCC unroll 16") for (int i = 0; i < LANES; i++) if (!(i & (step)))
+    EACH_PAIR(1) u[i] = _mm512_unpacklo_epi32(v[i], v[i + 1]), u[i + 1] = _mm512_unpackhi_epi32(v[i], v[i + 1]);
+    EACH_PAIR(2) { /* from here on v[4 a + b] has, in its quarter c, lane 4 c + b of the rows 4 a .. 4 a + 3 */
+        v[i + (i & 1)] = _mm512_unpacklo_epi64(u[i], u[i + 2]);
+        v[i + (i & 1) + 1] = _mm512_unpackhi_epi64(u[i], u[i + 2]);
+    }
+    EACH_PAIR(4) {
+        u[i] = _mm512_shuffle_i32x4(v[i], v[i + 4], 0x88);
+        u[i + 4] = _mm512_shuffle_i32x4(v[i], v[i + 4], 0xdd);
+    }
+    EACH_PAIR(8) {
+        v[i] = _mm512_shuffle_i32x4(u[i], u[i + 8], 0x88);
+        v[i + 8] = _mm512_shuffle_i32x4(u[i], u[i + 8], 0xdd);
+    }
+#undef EACH_PAIR
+}
 #endif
 
 #endif

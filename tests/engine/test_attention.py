@@ -14,12 +14,13 @@ from engine.attention.reference import ReferenceBackend
 from engine.attention.sdpa import SdpaBackend
 from engine.native.library import Library
 from models.interface import AttentionSpec
+from tests.engine.native_pages import NativeOnPlainPages
 
 NUM_BLOCKS = 64
 
 
-def native(machine: str) -> Callable[..., NativeBackend]:
-    return lambda spec, keys, values: NativeBackend(spec, keys, values, Library(1, machine))
+def native(machine: str) -> Callable[..., NativeOnPlainPages]:
+    return lambda spec, keys, values: NativeOnPlainPages(spec, keys, values, Library(1, machine))
 
 
 BACKENDS = {"sdpa": SdpaBackend, "native": native("native"), "native on AVX2": native("x86-64-v3")}
@@ -108,7 +109,7 @@ def test_threads_do_not_show() -> None:
     spec = AttentionSpec(4, 2, 32, 0.2, (None,))
     chunks = [Chunk(700, 701, list(range(44))), Chunk(3, 4, [50])]
     one, two = (
-        attend_all(lambda *a, n=n: NativeBackend(*a, Library(n)), spec, chunks, torch.bfloat16, 1)[0]
+        attend_all(lambda *a, n=n: NativeOnPlainPages(*a, Library(n)), spec, chunks, torch.bfloat16, 1)[0]
         for n in (1, 2)
     )
     assert torch.equal(one, two)

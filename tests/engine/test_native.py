@@ -18,6 +18,7 @@ from engine.native.decoder import NativeDecoder, NotFusable, install_fused
 from engine.native.library import Library
 from engine.native.packing import NativeMatrix
 from models.decoder import Decoder, LayerWeights
+from tests.engine.native_pages import packed, unpacked
 from tests.engine.tiny_llama import tiny_pair
 
 MACHINES = ["native", "x86-64-v3"]
@@ -41,6 +42,7 @@ def run(decoder: Decoder, chunks: list[Chunk], fused: bool, machine: str = "nati
     decoder = copy.copy(decoder)
     decoder.layers = list(decoder.layers)
     if fused:
+        keys, values = [packed(k, True) for k in keys], [packed(v, False) for v in values]
         backend = NativeBackend(decoder.config.attention, keys, values, Library(threads, machine))
         decoder.fused = NativeDecoder(decoder, backend)
     else:
@@ -51,6 +53,8 @@ def run(decoder: Decoder, chunks: list[Chunk], fused: bool, machine: str = "nati
     assert decoder.fused is None or decoder.fused.accepts(len(ids), plan)
     hidden = decoder(decoder.embed(ids), positions, plan)
     logits = decoder.logits(hidden)
+    if fused:
+        keys, values = [unpacked(k, True) for k in keys], [unpacked(v, False) for v in values]
     return hidden, logits, torch.stack(keys + values)
 
 
