@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import torch
 
+from engine.allocator import return_freed_memory
 from engine.config import EngineConfig
 from engine.driver import Outbox
 from engine.grammar import GrammarCompiler, Vocabulary
@@ -12,6 +13,7 @@ from engine.loop import Engine
 from engine.memory import num_blocks
 from engine.messages import EngineInfo
 from engine.runner import build_runner
+from engine.warm_up import warm_up
 from kvcache.encodings import EncodingCache
 from kvcache.manager import KVCacheManager
 from models.checkpoint import Checkpoint
@@ -77,6 +79,8 @@ def around(
             f"deterministic: with {model.dtype} on the back end {runner.attention.name} the last bits of an "
             "answer depend on what is computed beside it; the fused layers of the back end native don't"
         )
+    return_freed_memory()  # of weights that were packed
+    warm_up(model, runner.attention, blocks)
     engine = Engine(
         runner,
         KVCacheManager(blocks, config.block_size),
