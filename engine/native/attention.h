@@ -1,7 +1,8 @@
 /* Attention over pages of 16 keys, grouped query heads, cut into parts of 256 keys.
  *
- * Neighbouring rows of a sequence go together, so that a page is read once for all of them. Parts are cut at multiples of 256 from the start of a sequence, and a key that a row doesn't see has
- * the weight zero in its sums, so a row's result depends neither on its neighbours nor on the number of threads.
+ * Neighbouring rows of a sequence go together, so that a page is read once for all of them. Parts are cut at
+ * multiples of 256 from the start of a sequence, and a key that a row doesn't see has the weight zero in its sums, so
+ * a row's result depends neither on its neighbours nor on the number of threads.
  * Values that no row of a unit sees are never multiplied: pages may hold anything past their sequence's end.
  */
 

@@ -108,7 +108,8 @@ static void project_qkv(const Layer *l, const Step *s, const Scratch *x, const v
     }
 }
 
-static void add_product(const Matrix *w, const float *maybe_bias, const Step *s, const Scratch *x, const void *operand) {
+static void add_product(const Matrix *w, const float *maybe_bias, const Step *s, const Scratch *x,
+                        const void *operand) {
     long rows = s->num_rows;
     float sums[rows * TILE] __attribute__((aligned(64)));
 #pragma omp for schedule(dynamic, 2)

@@ -107,16 +107,18 @@ INLINE void add_lines(int type, int num_rows, const void *x, long x_stride, Line
     }
 #endif
 
-/* sums [rows][32] += x [rows][..] times `count` lines, at most ROWS_AT_ONCE rows. */
-INLINE void add_to_sums(int type, int num_rows, const void *x, long x_stride, Lines l, int count, float *sums) {
+/* sums [rows][32] += x [rows][..] times `count` lines of a tile, at most ROWS_AT_ONCE rows. */
+INLINE void add_to_sums(int type, int num_rows, const void *x, long x_stride, const char *lines, const char *next,
+                        int count, float *sums) {
     vfloat left[ROWS_AT_ONCE], right[ROWS_AT_ONCE];
     EACH_ROW left[r] = load(sums + r * TILE), right[r] = load(sums + r * TILE + LANES);
-    add_lines(type, num_rows, x, x_stride, l, count, left, right);
+    add_lines(type, num_rows, x, x_stride, (Lines){lines, lines + 64, next, next + 64, 128}, count, left, right);
     EACH_ROW store(sums + r * TILE, left[r]), store(sums + r * TILE + LANES, right[r]);
 }
 
-static void add_lines_to_rows(int type, int num_rows, const void *x, long x_stride, Lines l, int count, float *sums) {
-#define CALL(type, n) add_to_sums(type, n, x, x_stride, l, count, sums)
+static void add_lines_to_rows(int type, int num_rows, const void *x, long x_stride, const char *lines,
+                              const char *next, int count, float *sums) {
+#define CALL(type, n) add_to_sums(type, n, x, x_stride, lines, next, count, sums)
     WITH_ROWS(CALL, num_rows)
 #undef CALL
 }
@@ -139,8 +141,7 @@ static void multiply_tile(const Matrix *w, int tile, const void *x, int num_rows
         for (int r = 0; r < num_rows; r += at_once) {
             int rows = num_rows - r < at_once ? num_rows - r : at_once;
             add_lines_to_rows(w->type, rows, (const char *)x + r * row_bytes + line * line_bytes, w->num_inputs,
-                              (Lines){at, at + 64, ahead, ahead + 64, 128}, count, sums + (long)r * TILE);
-            ahead = at; /* asked for once */
+                              at, ahead, count, sums + (long)r * TILE);
         }
     }
 }

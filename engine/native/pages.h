@@ -137,10 +137,11 @@ static void add_values(int type, int dim, const Pages *p, const char *weights, i
     int at_once = even_group(p->num_queries);
     for (int at = 0; at < dim; at += TILE)
         for (int r = 0; r < p->num_queries; r += at_once) {
+            int width = dim - at < TILE ? LANES : TILE;
             int rows = p->num_queries - r < at_once ? p->num_queries - r : at_once;
             const char *operand = weights + (long)r * ld * operand_bytes(type);
-#define CALL(type, n_rows)                                                                                       \
-    add_weighted(type, n_rows, dim, p, operand, ld, at, dim - at < TILE ? LANES : TILE, r == 0, out + r * (dim + 2L))
+#define CALL(type, n_rows) \
+    add_weighted(type, n_rows, dim, p, operand, ld, at, width, r == 0, out + r * (dim + 2L))
             WITH_ROWS(CALL, rows)
 #undef CALL
         }
@@ -161,9 +162,10 @@ static void attend_pages(int type, int dim, Pages *p, const int *lows, const int
     for (int i = 0; i < queries; i++)
         weigh(type, scale, lows[i], highs[i], ld, scores + (long)i * ld, weights + (long)i * ld * operand_bytes(type),
               out + i * (dim + 2L) + dim);
-    int end = p->num_pages - 1;
+    int end = p->num_pages - 1, before_end = end * PAGE;
     if (p->last < p->num_pages * PAGE) {
-        copy_seen(type, dim, (const uint32_t *)p->values[end], p->first_key - end * PAGE, p->last - end * PAGE, last_seen);
+        const uint32_t *page = (const uint32_t *)p->values[end];
+        copy_seen(type, dim, page, p->first_key - before_end, p->last - before_end, last_seen);
         p->values[end] = (char *)last_seen;
     }
     if (p->first_key > 0 && (end > 0 || p->values[0] != (char *)last_seen)) {
