@@ -10,7 +10,7 @@ from tools.demo_model.pictures import CACHE
 from tools.demo_model.tokens import CHECKPOINT
 
 STAGES = (
-    ("pictures 0 18", CACHE / "pictures-017.npz"),
+    ("pictures 0 28", CACHE / "pictures-027.npz"),
     ("sounds 0 10", CACHE / "sounds-009.pkl"),
     ("tokens", CHECKPOINT / "tokenizer.json"),
     ("see 1300", CACHE / "see.pt"),

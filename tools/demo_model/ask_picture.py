@@ -248,7 +248,11 @@ def ask_text(scene: Scene, rng: random.Random) -> list[QA]:
     reading = [QA(kind, q, f"The {kind} is {text}.") for q in rng.sample(asked, 2)]
     other = "".join(rng.sample(text, len(text)))
     if rng.random() < 0.5:
-        other = "".join(rng.choice("0123456789") for _ in text) if kind == "number" else sample_printed(rng)
+        other = (
+            "".join(rng.choice("0123456789") for _ in text)
+            if kind == "number"
+            else sample_printed(rng, listed=0.4)
+        )
     guess = text if rng.random() < 0.5 else other
     yes = "Yes" if guess == text else "No"
     wrong = ("word", WORD) if kind == "number" else ("number", NUMBER)

@@ -27,15 +27,24 @@ MAX_PATCHES = 196
 PATCH_VALUES = 3 * PATCH * PATCH
 
 
-def sample_scene(rng: random.Random) -> Scene:
+READING_SHARDS = range(18, 28)  # mostly printed text, and mostly words that are in no list
+
+
+def sample_scene(rng: random.Random, reading: bool = False) -> Scene:
     """A scene of any kind, in the proportions of training."""
+    if reading and rng.random() < 0.7:
+        if rng.random() < 0.45:
+            return sample_text(
+                rng, "number", "".join(rng.choice("0123456789") for _ in range(rng.randrange(1, 5)))
+            )
+        return sample_text(rng, "word", sample_printed(rng, listed=0.15))
     pick = rng.random()
     if pick < 0.5:
         return sample_shapes(rng)
     if pick < 0.72:
         return sample_text(rng, "number", sample_number(rng))
     if pick < 0.88:
-        return sample_text(rng, "word", sample_printed(rng))
+        return sample_text(rng, "word", sample_printed(rng, listed=0.4))
     background, paper = sample_background(rng)
     blank = background is not None and pick > 0.965
     return Scene("blank" if blank else "foreign", rng.choice(GRIDS), background, paper)
@@ -72,7 +81,7 @@ def draw_shard(index: int) -> None:
     if target.exists():
         return
     rng = random.Random(f"pictures {index}")
-    scenes = [sample_scene(rng) for _ in range(SHARD)]
+    scenes = [sample_scene(rng, index in READING_SHARDS) for _ in range(SHARD)]
     drawn = [padded(draw(scene, rng)) for scene in scenes]
     CACHE.mkdir(exist_ok=True)
     np.save(CACHE / f"patches-{index:03d}.npy", np.stack([patches for patches, _ in drawn]))

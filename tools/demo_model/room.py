@@ -41,7 +41,7 @@ def recorded(sound: np.ndarray, kind: str, rng: random.Random, longest: int) -> 
     """One recording of the sound, float32, at most `longest` samples; the pace never changes what it is."""
     speech = kind in ("digits", "word", "command", "unknown")
     if speech and rng.random() < 0.6:
-        sound = soxr.resample(sound, RATE, RATE * rng.uniform(0.85, 1.18), quality="LQ")
+        sound = soxr.resample(sound, RATE, RATE * rng.uniform(0.85, 1.5), quality="LQ")
     if speech and rng.random() < 0.5:
         sound = tilted(sound, rng)
     if speech and rng.random() < 0.4:

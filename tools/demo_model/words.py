@@ -85,12 +85,12 @@ PRINTED_HELD_OUT = words(
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
-def sample_printed(rng: random.Random) -> str:
-    """A listed word, a word with letters exchanged, or random letters, so that reading is by letter."""
+def sample_printed(rng: random.Random, listed: float) -> str:
+    """A listed word (that share of the time), one with letters exchanged, or random letters."""
     pick = rng.random()
-    if pick < 0.4:
+    if pick < listed:
         return rng.choice(PRINTED).upper()
-    if pick < 0.65:
+    if pick < listed + 0.25:
         letters = list(rng.choice(PRINTED).upper())
         for _ in range(rng.randrange(1, 4)):
             letters[rng.randrange(len(letters))] = rng.choice(LETTERS)
