@@ -24,7 +24,7 @@ class Reach(NamedTuple):
 
 
 class EncoderPlan:
-    """Protocol, for each step: begin -> (reach -> take)* -> planned -> the encoder runs -> failed* -> end.
+    """Protocol, for each step: limit? -> (reach -> take)* -> planned -> the encoder runs -> failed* -> end.
 
     `reach` changes nothing; `take` pins what `reach` allowed, and reserves room for what is to be encoded.
     """
@@ -39,13 +39,17 @@ class EncoderPlan:
         self._encodings = encodings
         self._wants = wants
         self._size_bytes = encoding_size_bytes
-        self._max_tokens = max_tokens
+        self._max_tokens = self._max_tokens_now = max_tokens
         self._pinned: dict[EncodingId, int] = {}
         self._encode: list[EncodeItem] = []
         self._evicted: list[EncodingId] = []
         self._num_tokens = 0
         self.num_hits = 0
         self.num_runs = 0
+
+    def limit(self, max_tokens: int) -> None:
+        """In this step encode no more media tokens than these, beyond the first item."""
+        self._max_tokens_now = min(self._max_tokens, max_tokens)
 
     def available(self, encoding: EncodingId) -> bool:
         """It can be read in a step: held, or its tensors are here."""
@@ -81,7 +85,7 @@ class EncoderPlan:
             if not self.available(encoding):
                 return Reach(start + span.start, encoding)
             if not self._encodings.holds(encoding):
-                if num_tokens and num_tokens + layout.num_tokens > self._max_tokens:
+                if num_tokens and num_tokens + layout.num_tokens > self._max_tokens_now:
                     return Reach(start + span.start, None)
                 num_tokens += layout.num_tokens
             if room < 0:
@@ -126,6 +130,7 @@ class EncoderPlan:
             self._encodings.unpin(encoding)
         self._pinned.clear()
         self._encode, self._evicted, self._num_tokens = [], [], 0
+        self._max_tokens_now = self._max_tokens
 
     def _read(self, sequence: Sequence, start: int, end: int) -> dict[EncodingId, MediaLayout]:
         request = sequence.request

@@ -29,6 +29,8 @@ class ProcessClient(BaseClient):
     def __init__(self) -> None:
         super().__init__()
         self._resources = ExitStack()
+        self._rendezvous = ExitStack()
+        """The socket's directory: once the two have met there it is removed, so sudden ends leave no trace."""
         self._socket: zmq.Socket
         self._process: asyncio.subprocess.Process
         self._watching: asyncio.Task[None]
@@ -48,6 +50,7 @@ class ProcessClient(BaseClient):
         try:
             await client._launch(config)
             client._begin(await client._started)
+            client._rendezvous.close()
         except BaseException:
             await client.close()
             raise
@@ -66,13 +69,17 @@ class ProcessClient(BaseClient):
                 await self._process.wait()
             await self._watching
         self._resources.close()
+        self._rendezvous.close()
 
     async def _launch(self, config: EngineConfig) -> None:
         loop = asyncio.get_running_loop()
         self._started = loop.create_future()
-        address = self._resources.enter_context(private_address())
         context = self._resources.enter_context(zmq.Context())
-        self._socket = self._resources.enter_context(pair(context, address, bind=True))
+        try:
+            address = self._rendezvous.enter_context(private_address())
+            self._socket = self._resources.enter_context(pair(context, address, bind=True))
+        except (OSError, zmq.ZMQError) as error:
+            raise EngineStartFailed(f"no place for the engine's socket; set TMPDIR: {error}", 2) from error
         descriptor = int(self._socket.getsockopt(zmq.FD))
         loop.add_reader(descriptor, self._drain)
         self._resources.callback(loop.remove_reader, descriptor)

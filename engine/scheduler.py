@@ -177,6 +177,7 @@ class Scheduler:
                 self._take(budget, sequence, num_tokens - 1, num_tokens)
         if budget.rows:
             budget.num_prefill_tokens = min(budget.num_tokens, self.limits.max_prefill_tokens_beside_decodes)
+            self.plan.limit(self.limits.max_prefill_tokens_beside_decodes)
 
     def _continue_prefills(self, budget: StepBudget) -> None:
         for sequence in self.running:

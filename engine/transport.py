@@ -64,7 +64,11 @@ def pair(context: zmq.Context, address: str, bind: bool) -> zmq.Socket:
     socket.setsockopt(zmq.SNDHWM, 0)
     socket.setsockopt(zmq.RCVHWM, 0)
     socket.setsockopt(zmq.LINGER, 200)
-    (socket.bind if bind else socket.connect)(address)
+    try:
+        (socket.bind if bind else socket.connect)(address)
+    except zmq.ZMQError:
+        socket.close()
+        raise
     return socket
 
 

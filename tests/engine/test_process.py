@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -38,12 +39,15 @@ def exists(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_text().split(")")[1].split()[0] != "Z"
 
 
-def test_start_answer_and_sudden_death(config) -> None:
+def test_start_answer_and_sudden_death(config, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
     async def main() -> None:
         progress = []
         client = await ProcessClient.start(config, progress.append)
         try:
             assert client.alive
+            assert not list(tmp_path.iterdir()), "a sudden end of the server would leave this behind"
             assert client.info.num_blocks > 100
             assert progress[-1].done_bytes == progress[-1].total_bytes > 0
             request = generate("r", range(40), max_tokens=5, temperature=0.0)
@@ -113,4 +117,15 @@ def test_it_dies_with_its_parent(config) -> None:
 def test_settings_at_fault(config, changes, message) -> None:
     with pytest.raises(EngineStartFailed, match=message) as failure:
         asyncio.run(ProcessClient.start(msgspec.structs.replace(config, **changes)))
+    assert failure.value.exit_code == 2
+
+
+@pytest.mark.parametrize("place", ["missing", "much/too/long/for/a/socket/" + 9 * "0123456789"])
+def test_no_place_for_the_socket(config, tmp_path, monkeypatch, place) -> None:
+    directory = tmp_path / place
+    if place != "missing":
+        directory.mkdir(parents=True)
+    monkeypatch.setattr(tempfile, "tempdir", str(directory))
+    with pytest.raises(EngineStartFailed, match="TMPDIR") as failure:
+        asyncio.run(ProcessClient.start(config))
     assert failure.value.exit_code == 2

@@ -201,3 +201,20 @@ def test_thousands_in_the_queue_cost_a_step_little(image) -> None:
         house.engine.step()
         quickest_s = min(quickest_s, perf_counter() - started)
     assert quickest_s < 0.02
+
+
+def test_beside_answers_the_encoder_takes_small_bites() -> None:
+    """Else the pictures of one request, all in one step, would hold up what others are being told."""
+    house = House(num_blocks=128, encoder_bytes=1000, max_prefill_tokens_beside_decodes=64)
+    house.add(generate("talking", [2, 3], max_tokens=12))
+    house.step()
+    images = [media_item(f"image {number}", 30) for number in range(5)]
+    house.add(generate("pictures", [4, *images, 5], max_tokens=2))
+    runs = []
+    for _ in range(10):
+        before = house.engine.plan.num_runs
+        house.step()
+        runs.append(house.engine.plan.num_runs - before)
+    assert (max(runs), sum(runs)) == (2, 5)
+    house.run()
+    house.check_all_done()
