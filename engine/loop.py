@@ -133,6 +133,7 @@ class Engine:
             num_waiting=len(scheduler.waiting) + len(self._compiling),
             num_free_blocks=self._cache.num_free_blocks,
             num_blocks=self._cache.num_blocks,
+            num_cached_blocks=self._cache.num_cached_blocks,
             encoder_cache_used_bytes=self.encodings.used_bytes,
             num_steps=self._num_steps,
             num_computed_prompt_tokens=scheduler.num_computed_prompt_tokens,

@@ -198,6 +198,8 @@ class EngineStats(msgspec.Struct, frozen=True, tag=True):
     num_aborted: int = 0
     num_failed: int = 0
     num_finished: int = 0
+    num_cached_blocks: int = 0
+    """A gauge: blocks whose content a later prompt can find, held or free."""
 
 
 class Pong(msgspec.Struct, frozen=True, tag=True):

@@ -193,6 +193,11 @@ class KVCacheManager:
         return self._pool.num_free
 
     @property
+    def num_cached_blocks(self) -> int:
+        """Blocks whose content a later prompt can find, held or free."""
+        return len(self._prefix)
+
+    @property
     def counters(self) -> CacheCounters:
         return CacheCounters(self._hits, self._misses, self._evictions)
 

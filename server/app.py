@@ -1,20 +1,14 @@
 """The application: routes, error bodies and the key check, put together around one `ServerState`."""
 
-from pathlib import Path
-
 from fastapi import FastAPI
-from starlette.responses import FileResponse
 from starlette.routing import BaseRoute, Mount, Route
-from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from server import errors
 from server.auth import Keys, RequireKey
 from server.request_id import RequestId
-from server.routes import chat, completions, models, openapi, responses, status, tokens, transcriptions
+from server.routes import chat, completions, models, openapi, responses, status, tokens, transcriptions, web
 from server.state import ServerState
-
-WEB = Path(__file__).with_name("web")
 
 
 def create_app(state: ServerState) -> ASGIApp:
@@ -28,7 +22,7 @@ def create_app(state: ServerState) -> ASGIApp:
 
 
 def _routes() -> list[BaseRoute]:
-    routes: list[BaseRoute] = [
+    return [
         Route("/health", status.health),
         Route("/ready", status.ready),
         Route("/metrics", status.metrics),
@@ -41,8 +35,7 @@ def _routes() -> list[BaseRoute]:
         Route("/v1/audio/transcriptions", transcriptions.transcriptions, methods=["POST"]),
         Route("/tokenize", tokens.tokenize, methods=["POST"]),
         Route("/detokenize", tokens.detokenize, methods=["POST"]),
+        Route("/stats", web.stats),
+        Route("/", web.page),
+        Mount("/web", web.WebFiles()),
     ]
-    if (WEB / "index.html").is_file():
-        page = WEB / "index.html"
-        routes += [Route("/", lambda _: FileResponse(page)), Mount("/web", StaticFiles(directory=WEB))]
-    return routes

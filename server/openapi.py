@@ -21,7 +21,14 @@ _POSTS: dict[str, tuple[type[Wire], str, tuple[str, ...]]] = {
     "/detokenize": (DetokenizeRequest, _JSON, (_JSON,)),
 }
 """Request's type, its content type, and those of the answer."""
-_GETS = {"/health": _JSON, "/ready": _JSON, "/metrics": _TEXT, "/openapi.json": _JSON, "/v1/models": _JSON}
+_GETS = {
+    "/health": _JSON,
+    "/ready": _JSON,
+    "/metrics": _TEXT,
+    "/stats": _JSON,
+    "/openapi.json": _JSON,
+    "/v1/models": _JSON,
+}
 
 ERROR = {
     "type": "object",

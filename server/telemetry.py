@@ -112,4 +112,11 @@ class Telemetry:
         return gauges
 
 
-_GAUGES = {"num_running", "num_waiting", "num_free_blocks", "num_blocks", "encoder_cache_used_bytes"}
+_GAUGES = {
+    "num_running",
+    "num_waiting",
+    "num_free_blocks",
+    "num_blocks",
+    "num_cached_blocks",
+    "encoder_cache_used_bytes",
+}
