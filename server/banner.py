@@ -1,5 +1,6 @@
 """What a person sees at the terminal while the server starts. Log lines where there is no terminal."""
 
+import contextlib
 import json
 import shlex
 import sys
@@ -37,8 +38,10 @@ class LoadDisplay:
 
 
 def print_banner(settings: Settings, port: int, runtime: Runtime) -> None:
-    for line in banner(settings, port, runtime.engine.info, runtime.facts.names[0]):
-        print(line, file=sys.stderr, flush=True)
+    """To whoever listens: a log that is full or closed is no reason not to serve."""
+    with contextlib.suppress(OSError):
+        for line in banner(settings, port, runtime.engine.info, runtime.facts.names[0]):
+            print(line, file=sys.stderr, flush=True)
 
 
 def banner(settings: Settings, port: int, info: EngineInfo, name: str) -> list[str]:

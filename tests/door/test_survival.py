@@ -1,5 +1,5 @@
-"""An engine that dies or hangs under load, a pool too small for what is asked, tenants that share nothing: one
-real server, with keys and hardly any memory."""
+"""An engine that dies or hangs under load, a pool too small for what is asked, tenants that share nothing:
+one real server, with keys and hardly any memory."""
 
 import os
 import signal

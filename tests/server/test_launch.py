@@ -74,12 +74,12 @@ class Running:
 
 
 @contextmanager
-def running(checkpoint: Path, *flags: str) -> Iterator[Running]:
+def running(checkpoint: Path, *flags: str, log: int = subprocess.DEVNULL) -> Iterator[Running]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "server.cli", "serve", str(checkpoint), "--port", str(port)]
     command += ["--served-model-name", "m", "--device", "cpu", "--threads", "1", "--kv-cache-memory", "16MiB"]
-    process = subprocess.Popen([*command, *flags], stderr=subprocess.DEVNULL)
+    process = subprocess.Popen([*command, *flags], stderr=log)
     try:
         yield Running(process, port)
     finally:
@@ -161,3 +161,14 @@ def test_a_signal_while_loading_ends_it(checkpoint: Path) -> None:
         server.process.send_signal(signal.SIGTERM)
         assert server.process.wait(20) == 0
         assert all(gone(child) for child in children)
+
+
+def test_a_log_that_nobody_reads_any_more(checkpoint: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with running(checkpoint, log=writing) as server:
+        os.close(writing)
+        server.wait_ready()
+        assert b"[DONE]" in server.complete(4)
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(20) == 0
