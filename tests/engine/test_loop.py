@@ -182,3 +182,21 @@ def test_counters() -> None:
     assert (stats.num_computed_prompt_tokens, stats.num_cached_prompt_tokens) == (12, 8)
     assert (stats.num_generated_tokens, stats.num_finished, stats.num_steps) == (6, 2, 6)
     assert house.cached == {"a": 0, "b": 8}
+
+
+def test_short_memory_fails_only_whoever_asks_too_much_and_says_come_again(monkeypatch) -> None:
+    house = House()
+    execute = house.runner.execute
+
+    def short(rows):
+        if any(row.sequence.request.request_id == "large" for row in rows):
+            raise MemoryError
+        return execute(rows)
+
+    monkeypatch.setattr(house.runner, "execute", short)
+    for name in ("a", "large", "b"):
+        house.add(generate(name, [2, len(name), 5]))
+    house.run()
+    house.check_all_done()
+    assert house.failures.keys() == {"large"}
+    assert house.failures["large"].code == "overloaded"
