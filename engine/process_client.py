@@ -30,7 +30,7 @@ class ProcessClient(BaseClient):
         super().__init__()
         self._resources = ExitStack()
         self._rendezvous = ExitStack()
-        """The socket's directory: once the two have met there it is removed, so sudden ends leave no trace."""
+        """The socket's directory: removed once the two have met there, so sudden ends leave no trace."""
         self._socket: zmq.Socket
         self._process: asyncio.subprocess.Process
         self._watching: asyncio.Task[None]

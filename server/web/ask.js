@@ -38,13 +38,14 @@ export class Asking {
     const turn = conversation.add(text, media);
     this.#last?.unsuggest();
     const view = (this.#last = new TurnView($("log"), turn));
-    view.root.scrollIntoView({ block: "start" });
+    view.reveal();
     const abort = (this.#abort = new AbortController());
     this.#hooks.onBusy(true);
     try {
       await this.#answer(turn, view, this.#request(turn), abort.signal);
       const ask = (question) => this.busy || this.ask(question, [], next.filter((other) => other !== question));
       view.suggest(next, ask);
+      view.reveal();
     } catch (error) {
       conversation.drop(turn);
       view.fail(error.message, () => this.busy || this.ask(text, media, next));

@@ -43,8 +43,8 @@ export class CachePicture {
     this.#tiles.forEach((tile, i) => {
       tile.className = i < numHeld ? "held" : i < numKept ? "kept" : i < exist ? "" : "none";
     });
-    const unit = perTile === 1 ? "block" : `${number(perTile)} blocks`;
-    this.#scale.textContent = `a tile is ${unit} of ${now.block_size} tokens`;
+    const unit = perTile === 1 ? "one block" : `${number(perTile)} blocks`;
+    this.#scale.textContent = `a tile: ${unit} of ${now.block_size} tokens`;
     this.#facts.replaceChildren(...facts(now, held).map(([name, value]) => fact(name, value)));
   }
 }
@@ -58,12 +58,13 @@ function blocksPerTile(used, all) {
 
 function facts(now, held) {
   const prompt = now.num_cached_prompt_tokens + now.num_computed_prompt_tokens;
-  const share = prompt ? `${number((100 * now.num_cached_prompt_tokens) / prompt)} %` : "none yet";
+  const share = prompt ? `${number((100 * now.num_cached_prompt_tokens) / prompt)} %` : "none";
   return [
-    ["Prompt tokens from the cache", `${number(now.num_cached_prompt_tokens)} of ${number(prompt)} (${share})`],
-    ["Pictures and sounds encoded", `${number(now.num_encoder_runs)}, again from cache ${number(now.num_encoder_hits)}`],
-    ["Their cache", `${bytes(now.encoder_cache_used_bytes)} of ${bytes(now.encoder_cache_bytes)}`],
-    ["Blocks", `${number(held)} in use, ${number(now.num_cached_blocks)} remembered, of ${number(now.num_blocks)}`],
+    ["Prompt from cache", `${share} of ${number(prompt)} tokens`],
+    ["Blocks remembered", `${number(now.num_cached_blocks)} of ${number(now.num_blocks)}`],
+    ["Blocks in use", `${number(held)}, free ${number(now.num_free_blocks)}`],
+    ["Encoder", `${number(now.num_encoder_runs)} runs, ${number(now.num_encoder_hits)} hits`],
+    ["Encoder cache", `${bytes(now.encoder_cache_used_bytes)} of ${bytes(now.encoder_cache_bytes)}`],
     ["Requests", `${number(now.num_running)} running, ${number(now.num_waiting)} waiting`],
   ];
 }

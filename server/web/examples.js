@@ -11,16 +11,14 @@ const SIDE = 224;
 export const EXAMPLES = [
   {
     kind: "image",
-    name: "Three shapes",
-    questions: ["What do you see?", "How many shapes are there?", "What colour is the circle?", "Where is the square?"],
+    name: "Two shapes",
+    questions: ["What do you see?", "How many shapes are there?", "Is there a star?", "What is the background colour?"],
     make: () =>
-      picture("Three shapes", "#f4f1e8", (pen) => {
+      picture("Two shapes", "#ffffff", (pen) => {
         pen.fillStyle = "#d22d2d";
-        pen.fill(circle(66, 68, 40));
+        pen.fill(circle(62, 112, 44));
         pen.fillStyle = "#2457c5";
-        pen.fillRect(128, 32, 74, 74);
-        pen.fillStyle = "#2e9a45";
-        pen.fill(polygon([[112, 126], [164, 204], [60, 204]]));
+        pen.fillRect(122, 72, 80, 80);
       }),
   },
   {
@@ -36,7 +34,7 @@ export const EXAMPLES = [
   {
     kind: "image",
     name: "A number",
-    questions: ["What number is in the picture?", "How many digits does the number have?", "What is this?"],
+    questions: ["What number is in the picture?", "How many digits does the number have?", "Is there a circle?"],
     make: () =>
       picture("A number", "#fbfaf5", (pen) => {
         pen.fillStyle = "#1d1d1d";
@@ -49,7 +47,7 @@ export const EXAMPLES = [
   {
     kind: "audio",
     name: "Three beeps",
-    questions: ["How many beeps do you hear?", "Are the beeps high or low?", "Is anyone speaking?"],
+    questions: ["How many beeps do you hear?", "Is the sound high or low?", "Is anyone speaking?"],
     make: () => sound("Three beeps", [beep(0.18), rest(0.25), beep(0.18), rest(0.25), beep(0.18)]),
   },
   {

@@ -9,8 +9,8 @@ import { view } from "./media.js";
 import { canRecord, record } from "./record.js";
 import { Tray } from "./tray.js";
 
-const STARTERS = [[0], [2], [3], [0, 3]];
-const BOTH = ["What do you see and what do you hear?", "How many shapes are there?", "How many beeps do you hear?"];
+const STARTERS = [[0], [2], [3], [1, 3]];
+const BOTH = ["Describe the picture and the sound.", "How many beeps do you hear?", "What shape is in the picture?"];
 
 const tray = new Tray($("tray"), notice);
 const picture = new CachePicture($("cache"));

@@ -52,7 +52,7 @@ function speed({ completion_tokens: tokens }, { firstMs, lastMs }) {
 }
 
 function bar(parts) {
-  const pieces = parts.map(([kind, tokens]) => {
+  const pieces = parts.filter(([, tokens]) => tokens > 0).map(([kind, tokens]) => {
     const piece = el("span", { className: `piece ${kind}` });
     piece.style.flexGrow = tokens;
     return piece;

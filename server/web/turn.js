@@ -20,6 +20,11 @@ export class TurnView {
     this.#said.classList.add("waiting");
   }
 
+  /** Its end, just above the composer. */
+  reveal() {
+    this.root.scrollIntoView({ block: "end" });
+  }
+
   write(text) {
     this.#said.classList.remove("waiting");
     this.#answer.append(text);
