@@ -45,7 +45,6 @@ export class Asking {
       await this.#answer(turn, view, this.#request(turn), abort.signal);
       const ask = (question) => this.busy || this.ask(question, [], next.filter((other) => other !== question));
       view.suggest(next, ask);
-      view.reveal();
     } catch (error) {
       conversation.drop(turn);
       view.fail(error.message, () => this.busy || this.ask(text, media, next));

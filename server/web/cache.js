@@ -9,7 +9,7 @@ const EVERY_MS = 1000;
 export class CachePicture {
   #tiles = Array.from({ length: NUM_TILES }, () => el("span"));
   #scale = el("span");
-  #facts = el("ul", { className: "facts" });
+  #facts = el("ul", { className: "facts", tabIndex: 0, ariaLabel: "Counters" });
   #timer = null;
 
   constructor(place) {

@@ -66,8 +66,8 @@ async function showExamples() {
     const take = () => {
       $("examples").open = false;
       tray.add(item);
-      $("text").placeholder = EXAMPLES[i].questions[0];
-      $("text").focus();
+      if (!$("text").value) $("text").value = EXAMPLES[i].questions[0];
+      $("text").select();
     };
     $("shelf").append(el("li", {}, el("button", { type: "button", onclick: take }, face(item), item.name)));
   }
@@ -103,7 +103,7 @@ async function toggleRecording() {
   }
   button.disabled = false;
   button.textContent = recording ? "Stop recording" : "Record";
-  button.ariaPressed = String(Boolean(recording));
+  button.classList.toggle("live", Boolean(recording));
 }
 
 $("composer").onsubmit = (event) => {

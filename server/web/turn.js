@@ -20,20 +20,20 @@ export class TurnView {
     this.#said.classList.add("waiting");
   }
 
-  /** Its end, just above the composer. */
+  /** To the page's end, where the latest turn is. */
   reveal() {
-    this.root.scrollIntoView({ block: "end" });
+    window.scrollTo(0, document.body.scrollHeight);
   }
 
   write(text) {
     this.#said.classList.remove("waiting");
-    this.#answer.append(text);
+    this.#follow(() => this.#answer.append(text));
   }
 
   /** usage: null where the answer was stopped. */
   finish(body, usage, stopwatch, needsKey) {
     this.#rest();
-    this.#foot.append(numbers(usage, stopwatch), copies(body, needsKey));
+    this.#follow(() => this.#foot.append(numbers(usage, stopwatch), copies(body, needsKey)));
   }
 
   fail(message, onRetry) {
@@ -42,20 +42,26 @@ export class TurnView {
       this.root.remove();
       onRetry();
     };
-    this.#foot.append(
-      el("p", { className: "error", role: "alert" }, message),
-      el("button", { type: "button", onclick: retry }, "Try again"),
-    );
+    const told = el("p", { className: "error", role: "alert" }, message);
+    this.#follow(() => this.#foot.append(told, el("button", { type: "button", onclick: retry }, "Try again")));
   }
 
   /** Buttons with further questions, until one is asked. */
   suggest(questions, onAsk) {
     const buttons = questions.map((text) => el("button", { type: "button", onclick: () => onAsk(text) }, text));
-    if (buttons.length) this.#said.append(el("div", { className: "suggestions" }, ...buttons));
+    if (!buttons.length) return;
+    this.#follow(() => this.#said.append(el("div", { className: "suggestions" }, ...buttons)));
   }
 
   unsuggest() {
     this.#said.querySelector(".suggestions")?.remove();
+  }
+
+  /** Changes the page; who was at its end stays there, who has scrolled up to read stays there too. */
+  #follow(change) {
+    const wasAtEnd = window.scrollY + window.innerHeight > document.body.scrollHeight - 60;
+    change();
+    if (wasAtEnd) this.reveal();
   }
 
   #rest() {
