@@ -9,7 +9,7 @@ const EVERY_MS = 1000;
 export class CachePicture {
   #tiles = Array.from({ length: NUM_TILES }, () => el("span"));
   #scale = el("span");
-  #facts = el("ul", { className: "facts", tabIndex: 0, ariaLabel: "Counters" });
+  #facts = el("ul", { className: "facts", tabIndex: 0, "aria-label": "Counters" });
   #timer = null;
 
   constructor(place) {
@@ -58,9 +58,9 @@ function blocksPerTile(used, all) {
 
 function facts(now, held) {
   const prompt = now.num_cached_prompt_tokens + now.num_computed_prompt_tokens;
-  const share = prompt ? `${number((100 * now.num_cached_prompt_tokens) / prompt)} %` : "none";
+  const share = `${number((100 * now.num_cached_prompt_tokens) / prompt)} % of ${number(prompt)} tokens`;
   return [
-    ["Prompt from cache", `${share} of ${number(prompt)} tokens`],
+    ["Prompt from cache", prompt ? share : "no prompt yet"],
     ["Blocks remembered", `${number(now.num_cached_blocks)} of ${number(now.num_blocks)}`],
     ["Blocks in use", `${number(held)}, free ${number(now.num_free_blocks)}`],
     ["Encoder", `${number(now.num_encoder_runs)} runs, ${number(now.num_encoder_hits)} hits`],

@@ -51,7 +51,7 @@ export class Tray {
           "li",
           { className: item.kind },
           view(item),
-          el("button", { type: "button", ariaLabel: `Remove ${item.name}`, onclick: () => this.#remove(item) }, "×"),
+          el("button", { type: "button", "aria-label": `Remove ${item.name}`, onclick: () => this.#remove(item) }, "×"),
         ),
       ),
     );

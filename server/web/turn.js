@@ -8,15 +8,15 @@ import { copy, curl, python } from "./snippets.js";
 export class TurnView {
   #answer = el("p", { className: "answer" });
   #foot = el("div", { className: "foot" });
-  #said = el("article", { className: "said", ariaLabel: "Answer" }, this.#answer, this.#foot);
+  #said = el("article", { className: "said", "aria-label": "Answer" }, this.#answer, this.#foot);
 
   constructor(log, turn) {
     const media = turn.media.length ? [el("div", { className: "media" }, ...turn.media.map(view))] : [];
     const text = turn.text ? [el("p", {}, turn.text)] : [];
     this.root = el("div", { className: "turn" });
-    this.root.append(el("article", { className: "asked", ariaLabel: "You" }, ...media, ...text), this.#said);
+    this.root.append(el("article", { className: "asked", "aria-label": "You" }, ...media, ...text), this.#said);
     log.append(this.root);
-    this.#said.ariaBusy = "true";
+    this.#said.setAttribute("aria-busy", "true");
     this.#said.classList.add("waiting");
   }
 
@@ -66,7 +66,7 @@ export class TurnView {
 
   #rest() {
     this.#said.classList.remove("waiting");
-    this.#said.ariaBusy = "false";
+    this.#said.setAttribute("aria-busy", "false");
   }
 }
 
