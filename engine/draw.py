@@ -15,7 +15,7 @@ import torch
 from engine.messages import SamplingParams
 
 NUM_CANDIDATES = 256
-"""The most likely tokens, looked at first. A nucleus that they don't cover is found by taking more."""
+"""The most likely tokens, looked at first. A nucleus that they don't cover is found by sorting the row."""
 
 
 class Candidates(NamedTuple):
@@ -74,21 +74,20 @@ def _draw_from_all(scaled: torch.Tensor, randoms: np.ndarray) -> np.ndarray:
 
 
 def _draw_limited(scaled: torch.Tensor, candidates: Candidates, p: SamplingParams, random: float) -> int:
-    threshold = _threshold(candidates, p)
-    # A threshold as low as the last candidate may be shared by tokens that were not taken: look at more.
-    while not candidates.reach_everything and (threshold is None or threshold <= candidates.values[-1]):
-        top = scaled.topk(min(16 * len(candidates.ids), candidates.vocab_size))
-        values = top.values.cpu().numpy().astype(np.float64)
-        candidates = candidates._replace(values=values, ids=top.indices.cpu().numpy())
-        threshold = _threshold(candidates, p)
-    kept = candidates.values > -np.inf
+    threshold, values, ids = _threshold(candidates, p), candidates.values, candidates.ids
+    # A threshold as low as the last candidate may be shared by tokens that were not taken: look at all.
+    if not candidates.reach_everything and (threshold is None or threshold <= values[-1]):
+        row = scaled.cpu().numpy()
+        values, ids = row.astype(np.float64), np.arange(len(row))
+        # Values alone sort an order of magnitude faster than a top-k or values with their ids.
+        everything = candidates._replace(values=np.sort(row)[::-1].astype(np.float64))
+        threshold = _threshold(everything, p)
+    kept = values > -np.inf
     if threshold is not None:
-        kept &= candidates.values >= threshold
-    order = np.argsort(candidates.ids[kept])
-    cumulative = np.exp(candidates.values[kept][order]).cumsum()
-    return int(
-        candidates.ids[kept][order][np.searchsorted(cumulative, random * cumulative[-1], side="right")]
-    )
+        kept &= values >= threshold
+    order = np.argsort(ids[kept], kind="stable")
+    cumulative = np.exp(values[kept][order]).cumsum()
+    return int(ids[kept][order][np.searchsorted(cumulative, random * cumulative[-1], side="right")])
 
 
 def _threshold(candidates: Candidates, p: SamplingParams) -> float | None:

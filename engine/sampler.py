@@ -19,8 +19,7 @@ from engine.step import RowFault, SampledToken
 
 def sample(logits: torch.Tensor, sequences: Seq[Sequence]) -> list[SampledToken | RowFault]:
     """One token for each row of logits, float32 [n, vocab], row i being sequence i's."""
-    best, greedy = logits.max(dim=-1)  # NaN wins a maximum, so one pass finds the arg max and what is broken
-    best_values, ids = best.cpu().numpy(), greedy.cpu().numpy()
+    best_values, ids = _best(logits)
     faults = {
         int(row): RowFault("the model returned logits that are not finite")
         for row in np.flatnonzero(~np.isfinite(best_values))
@@ -40,6 +39,16 @@ def sample(logits: torch.Tensor, sequences: Seq[Sequence]) -> list[SampledToken 
         faults[row] if row in faults else SampledToken(int(tokens[row]), logprobs.get(row))
         for row in range(len(sequences))
     ]
+
+
+def _best(logits: torch.Tensor) -> tuple[np.ndarray, np.ndarray]:
+    """Each row's largest value and its id. NaN wins a maximum, so one pass finds what is broken too."""
+    if logits.device.type == "cpu":  # where numpy is ten times as fast as torch
+        table = logits.numpy()
+        ids = table.argmax(-1)
+        return table[np.arange(len(table)), ids], ids
+    values, places = logits.max(dim=-1)
+    return values.cpu().numpy(), places.cpu().numpy()
 
 
 def _choose(
