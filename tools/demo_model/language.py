@@ -3,8 +3,10 @@
 import torch
 from torch import Tensor, nn
 
+from tools.demo_model.hearing import AudioTower
 from tools.demo_model.layers import GatedMLP, RMSNorm, attend, initialise, join_heads, rotate, split_heads
 from tools.demo_model.sizes import LANGUAGE
+from tools.demo_model.vision import VisionTower
 
 
 def multimodal_rotary(positions: Tensor) -> tuple[Tensor, Tensor]:
@@ -76,7 +78,7 @@ class TextModel(nn.Module):
 class Thinker(nn.Module):
     """The whole model: `visual`, `audio_tower`, `model` and `lm_head`, as the published thinker."""
 
-    def __init__(self, vocabulary: int, visual: nn.Module, audio_tower: nn.Module) -> None:
+    def __init__(self, vocabulary: int, visual: VisionTower, audio_tower: AudioTower) -> None:
         super().__init__()
         self.visual, self.audio_tower = visual, audio_tower
         self.model = TextModel(vocabulary)
