@@ -82,6 +82,7 @@ class Sequence:
         length = prompt.shape[1]
         if end <= length:
             return prompt[:, start:end]
-        tail = np.arange(max(start, length), end, dtype=np.int64) - length + self.request.next_position
-        tail = np.broadcast_to(tail, (prompt.shape[0], len(tail)))
+        first = max(start, length)
+        tail = np.empty((prompt.shape[0], end - first), dtype=np.int64)
+        tail[:] = np.arange(first, end) + (self.request.next_position - length)
         return tail if start >= length else np.concatenate([prompt[:, start:], tail], axis=1)
