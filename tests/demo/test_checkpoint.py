@@ -17,7 +17,7 @@ CHECKPOINT = Path(__file__).parents[2] / "models" / "demo"
 ASSETS = Path(__file__).parent / "assets"
 CASES = json.loads((ASSETS / "cases.json").read_text())
 ALWAYS = ("text", "no picture", "no sound", "silence", "background", "sound absent")
-# What this checkpoint gets right of these cases: a mark against regressions, no goal. Retraining raises it.
+# What this checkpoint gets right of them: a mark against regressions, not a goal. Retraining raises it.
 MEASURED = 26
 
 
