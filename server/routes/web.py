@@ -23,7 +23,7 @@ _HEADERS = {
     "frame-ancestors 'none'",
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
-    "permissions-policy": "microphone=(self)",
+    "permissions-policy": "camera=(self), microphone=(self)",
     "cache-control": "no-cache",
 }
 

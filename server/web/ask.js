@@ -32,10 +32,10 @@ export class Asking {
     $("log").replaceChildren();
   }
 
-  /** next: questions to suggest once it is answered. */
-  async ask(text, media, next = []) {
+  /** parts: texts and media items in order; next: questions to suggest once it is answered. */
+  async ask(parts, next = []) {
     const conversation = this.#conversation;
-    const turn = conversation.add(text, media);
+    const turn = conversation.add(parts);
     this.#last?.unsuggest();
     const view = (this.#last = new TurnView($("log"), turn));
     view.reveal();
@@ -43,11 +43,11 @@ export class Asking {
     this.#hooks.onBusy(true);
     try {
       await this.#answer(turn, view, this.#request(turn), abort.signal);
-      const ask = (question) => this.busy || this.ask(question, [], next.filter((other) => other !== question));
+      const ask = (question) => this.busy || this.ask([question], next.filter((other) => other !== question));
       view.suggest(next, ask);
     } catch (error) {
       conversation.drop(turn);
-      view.fail(error.message, () => this.busy || this.ask(text, media, next));
+      view.fail(error.message, () => this.busy || this.ask(parts, next));
       if (error.status === 401) this.#hooks.onUnauthorized();
     } finally {
       if (this.#abort === abort) this.#abort = null;

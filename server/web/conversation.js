@@ -1,14 +1,14 @@
 // What was said so far, and the request that says it again: the API keeps nothing between two requests, so every
 // one of them carries all that went before. Only the cache makes that cheap.
 
-import { part } from "./media.js";
+import { content } from "./message.js";
 
 export class Conversation {
-  /** {text, media, answer: string | null}; an answer that failed stays null and is not sent again. */
+  /** {parts, answer: string | null}; an answer that failed stays null and is not sent again. */
   turns = [];
 
-  add(text, media) {
-    const turn = { text, media, answer: null };
+  add(parts) {
+    const turn = { parts, answer: null };
     this.turns.push(turn);
     return turn;
   }
@@ -22,15 +22,9 @@ export class Conversation {
     const messages = system ? [{ role: "system", content: system }] : [];
     for (const turn of this.turns.slice(0, this.turns.indexOf(last) + 1)) {
       if (turn !== last && turn.answer === null) continue;
-      messages.push({ role: "user", content: content(turn) });
+      messages.push({ role: "user", content: content(turn.parts) });
       if (turn !== last) messages.push({ role: "assistant", content: turn.answer });
     }
     return messages;
   }
-}
-
-function content(turn) {
-  if (!turn.media.length) return turn.text;
-  const text = turn.text ? [{ type: "text", text: turn.text }] : [];
-  return [...turn.media.map(part), ...text];
 }

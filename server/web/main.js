@@ -3,16 +3,18 @@
 import { key, models } from "./api.js";
 import { Asking } from "./ask.js";
 import { CachePicture } from "./cache.js";
+import { canPhotograph, photograph } from "./camera.js";
 import { $, el } from "./dom.js";
 import { EXAMPLES } from "./examples.js";
 import { view } from "./media.js";
+import { arrange } from "./message.js";
 import { canRecord, record } from "./record.js";
 import { Tray } from "./tray.js";
 
 const STARTERS = [[0], [2], [3], [1, 3]];
 const BOTH = ["Describe the picture and the sound.", "How many beeps do you hear?", "What shape is in the picture?"];
 
-const tray = new Tray($("tray"), notice);
+const tray = new Tray($("tray"), { onError: notice, onMark: write });
 const picture = new CachePicture($("cache"));
 const asking = new Asking({ onBusy: showBusy, onUnauthorized: wantKey });
 
@@ -52,7 +54,14 @@ function send() {
   notice();
   $("text").value = "";
   grow();
-  asking.ask(text, tray.take());
+  asking.ask(arrange(text, tray.take()));
+}
+
+/** At the cursor. */
+function write(text) {
+  $("text").setRangeText(text, $("text").selectionStart, $("text").selectionEnd, "end");
+  $("text").focus();
+  grow();
 }
 
 function grow() {
@@ -74,7 +83,7 @@ async function showExamples() {
   for (const indices of STARTERS) {
     const questions = indices.length > 1 ? BOTH : EXAMPLES[indices[0]].questions;
     const items = indices.map((i) => made[i]);
-    const begin = () => asking.busy || asking.ask(questions[0], items, questions.slice(1));
+    const begin = () => asking.busy || asking.ask([...items, questions[0]], questions.slice(1));
     const faces = el("span", { className: "faces" }, ...items.map(face));
     $("starters").append(el("li", {}, el("button", { type: "button", onclick: begin }, faces, questions[0])));
   }
@@ -123,8 +132,18 @@ $("files").onchange = async () => {
   $("files").value = "";
 };
 $("record").onclick = toggleRecording;
-$("record").disabled = !canRecord();
-if (!canRecord()) $("record").title = "Browsers give the microphone only to https and to this machine.";
+$("photo").onclick = async () => {
+  try {
+    const item = await photograph();
+    if (item) tray.add(item);
+  } catch (error) {
+    notice(error.message);
+  }
+};
+for (const [id, can] of [["record", canRecord()], ["photo", canPhotograph()]]) {
+  $(id).disabled = !can;
+  if (!can) $(id).title = "Browsers give microphone and camera only to https and to this machine.";
+}
 $("fresh").onclick = () => {
   asking.forget();
   $("welcome").hidden = false;

@@ -2,15 +2,17 @@
 
 import { el, say } from "./dom.js";
 import { fromFile, view } from "./media.js";
+import { mark } from "./message.js";
 
 export class Tray {
   items = [];
   #place;
-  #onError;
+  #hooks;
 
-  constructor(place, onError) {
+  /** hooks: onError(message), onMark(the mark to write where an item belongs). */
+  constructor(place, hooks) {
     this.#place = place;
-    this.#onError = onError;
+    this.#hooks = hooks;
   }
 
   add(item) {
@@ -25,7 +27,7 @@ export class Tray {
       try {
         this.add(await fromFile(file));
       } catch (error) {
-        this.#onError(error.message);
+        this.#hooks.onError(error.message);
       }
     }
   }
@@ -46,14 +48,18 @@ export class Tray {
 
   #show() {
     this.#place.replaceChildren(
-      ...this.items.map((item) =>
-        el(
-          "li",
-          { className: item.kind },
-          view(item),
-          el("button", { type: "button", "aria-label": `Remove ${item.name}`, onclick: () => this.#remove(item) }, "×"),
-        ),
-      ),
+      ...this.items.map((item, i) => el("li", { className: item.kind }, view(item), this.#placing(item, i), this.#removing(item))),
     );
+  }
+
+  #placing({ name }, i) {
+    const title = `Place ${name} at the cursor; else it comes before the text`;
+    const onclick = () => this.#hooks.onMark(mark(i + 1));
+    return el("button", { type: "button", className: "place", title, "aria-label": title, onclick }, mark(i + 1));
+  }
+
+  #removing(item) {
+    const onclick = () => this.#remove(item);
+    return el("button", { type: "button", className: "remove", "aria-label": `Remove ${item.name}`, onclick }, "×");
   }
 }

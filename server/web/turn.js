@@ -11,10 +11,9 @@ export class TurnView {
   #said = el("article", { className: "said", "aria-label": "Answer" }, this.#answer, this.#foot);
 
   constructor(log, turn) {
-    const media = turn.media.length ? [el("div", { className: "media" }, ...turn.media.map(view))] : [];
-    const text = turn.text ? [el("p", {}, turn.text)] : [];
     this.root = el("div", { className: "turn" });
-    this.root.append(el("article", { className: "asked", "aria-label": "You" }, ...media, ...text), this.#said);
+    const asked = turn.parts.map((part) => (typeof part === "string" ? el("p", {}, part) : view(part)));
+    this.root.append(el("article", { className: "asked", "aria-label": "You" }, ...asked), this.#said);
     log.append(this.root);
     this.#said.setAttribute("aria-busy", "true");
     this.#said.classList.add("waiting");

@@ -36,6 +36,7 @@ def test_every_file_is_public_and_under_the_policy(path: str) -> None:
     }
     assert rules["script-src"] == rules["style-src"] == rules["connect-src"] == ["'self'"]
     assert set(rules["img-src"] + rules["media-src"]) <= {"'self'", "blob:", "data:"}
+    assert response.headers["permissions-policy"] == "camera=(self), microphone=(self)"
 
 
 @pytest.mark.parametrize(
