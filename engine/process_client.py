@@ -16,6 +16,7 @@ from engine.base_client import BaseClient
 from engine.client import EngineDead, EngineStartFailed
 from engine.config import EngineConfig
 from engine.messages import Command, EngineFailed, EngineInfo, Event, LoadProgress, Shutdown
+from engine.threads import OPENMP
 from engine.transport import decode_events, encode_command, pair, private_address
 
 logger = logging.getLogger(__name__)
@@ -91,8 +92,7 @@ class ProcessClient(BaseClient):
             str(os.getpid()),
             msgspec.json.encode(config).decode(),
             stdin=asyncio.subprocess.DEVNULL,
-            # Idle threads of a step must not spin on the cores that HTTP needs.
-            env={"OMP_WAIT_POLICY": "passive"} | os.environ,
+            env=OPENMP | os.environ,
         )
         self._watching = asyncio.ensure_future(self._watch())
 

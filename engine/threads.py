@@ -1,4 +1,4 @@
-"""How many threads a step on the CPU uses."""
+"""How many threads a step on the CPU uses, and how they wait for each other."""
 
 import os
 
@@ -6,6 +6,13 @@ FEW_CORES = 2
 """Up to so many a step uses all: half a machine is too much to keep for HTTP, which wants a tenth of a
 core. On larger machines one core is left to it, since every thread of a step waits for the one that HTTP
 interrupts."""
+
+OPENMP = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "1000"}
+"""Environment of a process that computes steps; OpenMP reads it when torch brings it in.
+
+A step's threads wait for each other some eighty times, mostly for microseconds, and to wake one takes longer
+than that; but threads that never sleep take the cores that HTTP needs. So they look a thousand times, then
+sleep."""
 
 
 def num_step_threads(wish: int) -> int:

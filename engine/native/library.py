@@ -1,7 +1,6 @@
 """The C library as Python sees it. Mirrors the structures of decoder.c, field by field."""
 
 import ctypes
-import os
 from ctypes import POINTER, Structure, byref, c_float, c_int, c_int32, c_void_p
 
 import numpy as np
@@ -12,10 +11,6 @@ from engine.native.build import build
 _TYPES = {torch.float32: 0, torch.bfloat16: 1}
 DTYPES = frozenset(_TYPES)
 """What weights, keys and values may be made of."""
-
-_SPINS = 1000
-"""How often a thread looks for the others before it sleeps. A step waits some eighty times, mostly for
-microseconds, and waking takes longer than that; without an end, waiting takes the cores that HTTP needs."""
 
 
 class CMatrix(Structure):
@@ -79,7 +74,6 @@ class Library:
 
     def __init__(self, num_threads: int, machine: str = "native") -> None:
         self.num_threads = num_threads
-        os.environ.setdefault("GOMP_SPINCOUNT", str(_SPINS))  # read when the library brings OpenMP in
         library = ctypes.CDLL(str(build(machine)))
         self._run_decoder = library.run_decoder
         self._run_decoder.argtypes = (POINTER(CDecoder), POINTER(CStep), c_int)
