@@ -14,6 +14,9 @@ import torch
 
 from engine.messages import SamplingParams
 
+COLDEST = 1e-6
+"""Temperatures below leave nothing to chance among float32 logits, and would not survive the division: the
+best token is taken."""
 NUM_CANDIDATES = 256
 """The most likely tokens, looked at first. A nucleus that they don't cover is found by sorting the row."""
 
@@ -42,7 +45,8 @@ def uniform(seed: int, choice: int, position: int) -> float:
 def draw(logits: torch.Tensor, parameters: Sequence[SamplingParams], randoms: np.ndarray) -> np.ndarray:
     """Token ids int64 [n], one for each row.
 
-    logits: float32 [n, vocab], -inf where forbidden. randoms: [n] in [0, 1). Temperatures are above 0.
+    logits: float32 [n, vocab], -inf where forbidden. randoms: [n] in [0, 1). Temperatures are at least
+    COLDEST.
     """
     temperatures = torch.tensor([p.temperature for p in parameters], dtype=logits.dtype, device=logits.device)
     scaled = (logits - logits.amax(-1, keepdim=True)) / temperatures[:, None]

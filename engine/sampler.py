@@ -10,7 +10,7 @@ from collections.abc import Sequence as Seq
 import numpy as np
 import torch
 
-from engine.draw import draw, uniform
+from engine.draw import COLDEST, draw, uniform
 from engine.logits import UnusableLogits, adjust, needs_adjustment
 from engine.logprobs import raw_logprobs
 from engine.request import Sequence
@@ -64,7 +64,7 @@ def _choose(
     for row, sequence in enumerate(sequences):
         if row in faults:
             continue
-        if sequence.request.sampling.temperature > 0:
+        if sequence.request.sampling.temperature >= COLDEST:
             random_rows.append(row)
         elif row in adjusted:
             tokens[row] = int(adjusted[row].argmax())

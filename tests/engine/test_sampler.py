@@ -249,3 +249,12 @@ def test_no_logprobs_unless_asked_and_only_the_chosen_one_for_zero() -> None:
     assert results[1].logprobs is not None
     assert results[1].logprobs.top == ()
     assert results[1].logprobs.chosen == pytest.approx(-np.log(9))
+
+
+@pytest.mark.parametrize("temperature", [5e-324, 1e-50, 1e-46, 1e-40, 1e-7])
+@pytest.mark.parametrize("limits", [{}, {"top_p": 0.5}, {"top_k": 3}, {"min_p": 0.1}])
+def test_a_temperature_next_to_nothing_takes_the_best(temperature: float, limits: dict) -> None:
+    """Such a temperature is 0 in float32: a row divided by it has no number left, and no token to draw."""
+    logits = torch.randn(3, 300, generator=torch.Generator().manual_seed(3))
+    cold = params(temperature=temperature, num_top_logprobs=2, **limits)
+    assert tokens_of(logits, [cold] * 3) == logits.argmax(-1).tolist()
