@@ -10,7 +10,7 @@ from engine.driver import Outbox
 from engine.grammar import GrammarCompiler, Vocabulary
 from engine.limits import Limits
 from engine.loop import Engine
-from engine.memory import num_blocks
+from engine.memory import is_out_of_memory, num_blocks
 from engine.messages import EngineInfo
 from engine.runner import build_runner
 from engine.warm_up import warm_up
@@ -91,7 +91,7 @@ def around(
         outbox.emit,
         flush=outbox.flush,
         fatal=(torch.AcceleratorError,),
-        exhausted=(MemoryError, torch.OutOfMemoryError),
+        exhausted=is_out_of_memory,
         debug=config.debug,
     )
     info = EngineInfo(

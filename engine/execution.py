@@ -21,8 +21,8 @@ Results = dict[int, SampledToken | RowFault]
 
 
 class Execution:
-    """fail: end a request. fatal: exceptions that no retry helps against; exhausted: those that say that
-    memory is short now."""
+    """fail: end a request. fatal: exceptions that no retry helps against. exhausted: does this one say that
+    memory is short now?"""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class Execution:
         plan: EncoderPlan,
         fail: Callable[[str, RowFault], None],
         fatal: tuple[type[BaseException], ...],
-        exhausted: tuple[type[BaseException], ...],
+        exhausted: Callable[[Exception], bool],
     ) -> None:
         self._runner = runner
         self._scheduler = scheduler
@@ -49,33 +49,33 @@ class Execution:
             rows = self._without_readers(rows, failed)
         yield from self._execute(rows)
 
-    def _encode(self, items: Seq[EncodeItem]) -> dict[EncodingId, str]:
-        """Run the encoder. Returns messages of those that failed; if all fail together, they are tried
-        alone."""
-        try:
-            return self._runner.encode(items)
-        except self._fatal:
-            raise
-        except Exception:
-            logger.exception("encoding %d media", len(items))
-            if len(items) == 1:
-                return {items[0].encoding: "the encoder raised"}
-        failed: dict[EncodingId, str] = {}
+    def _encode(self, items: Seq[EncodeItem]) -> dict[EncodingId, RowFault]:
+        """Run the encoder for each item by itself. Returns why those that failed did."""
+        failed: dict[EncodingId, RowFault] = {}
         for item in items:
-            failed.update(self._encode([item]))
+            try:
+                messages = self._runner.encode([item])
+            except self._fatal:
+                raise
+            except Exception as error:
+                logger.exception("encoding %s", item.kind)
+                failed[item.encoding] = self._fault(error)
+            else:
+                failed |= {encoding: RowFault(message) for encoding, message in messages.items()}
         return failed
 
-    def _without_readers(self, rows: list[StepRow], failed: dict[EncodingId, str]) -> list[StepRow]:
+    def _without_readers(self, rows: list[StepRow], failed: dict[EncodingId, RowFault]) -> list[StepRow]:
         """Fail the requests whose rows read what could not be encoded; the rest are staged again."""
-        for encoding, message in failed.items():
-            logger.error("media %s: %s", encoding.key.hex()[:16], message)
+        for encoding, fault in failed.items():
+            logger.error("media %s: %s", encoding.key.hex()[:16], fault.message)
             self._plan.failed(encoding)
         self._scheduler.rollback()
         for row in rows:
             request = row.sequence.request
             spans = row.sequence.tokens.spans_within(row.start, row.end)
-            if any(EncodingId(request.namespace, span.key) in failed for span in spans):
-                self._fail(request.request_id, RowFault("its media could not be encoded"))
+            faults = (failed.get(EncodingId(request.namespace, span.key)) for span in spans)
+            if fault := next(filter(None, faults), None):
+                self._fail(request.request_id, fault)
         return self._scheduler.restage(rows)
 
     def _execute(self, rows: list[StepRow]) -> Iterator[tuple[Sequence, SampledToken]]:
@@ -115,6 +115,6 @@ class Execution:
         return self._scheduler.restage(rows)
 
     def _fault(self, error: Exception) -> RowFault:
-        if isinstance(error, self._exhausted):
+        if self._exhausted(error):
             return RowFault("The server has too little memory for this request now.", "overloaded")
         return RowFault(f"{type(error).__name__} in a step of its own")

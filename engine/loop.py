@@ -66,7 +66,7 @@ class Engine:
         *,
         flush: Callable[[], None] = lambda: None,
         fatal: tuple[type[BaseException], ...] = (),
-        exhausted: tuple[type[BaseException], ...] = (MemoryError,),
+        exhausted: Callable[[Exception], bool] = lambda error: isinstance(error, MemoryError),
         debug: bool = False,
     ) -> None:
         self.runner = runner

@@ -72,3 +72,8 @@ def _available_bytes() -> int:
     if limit.is_file() and used.is_file() and (text := limit.read_text().strip()) != "max":
         available = min(available, max(0, int(text) - int(used.read_text())))
     return available
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Of the host or the device; torch's allocator on the CPU raises a bare RuntimeError."""
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error)

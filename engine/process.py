@@ -93,7 +93,9 @@ def _serve(config: EngineConfig, channel: SocketChannel, parent_pid: int) -> int
         channel.send([EngineFailed(str(error), exit_code=2)])
         return 2
     except Exception as error:
-        if _is_out_of_memory(error):
+        from engine.memory import is_out_of_memory
+
+        if is_out_of_memory(error):
             logger.debug("starting the engine", exc_info=True)
             channel.send(
                 [EngineFailed("there is too little memory for this model and its caches", exit_code=2)]
@@ -111,13 +113,6 @@ def _serve(config: EngineConfig, channel: SocketChannel, parent_pid: int) -> int
         channel.send([EngineFailed("the engine failed and can't go on")])
         return 1
     return 0
-
-
-def _is_out_of_memory(error: Exception) -> bool:
-    """torch's allocator on the CPU raises a bare RuntimeError."""
-    import torch
-
-    return isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error)
 
 
 def _die_with(parent_pid: int) -> None:

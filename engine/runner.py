@@ -12,6 +12,7 @@ from engine.attention.choice import choose_backend
 from engine.attention.native import NativeBackend
 from engine.batch import BatchAssembler
 from engine.config import EngineConfig
+from engine.memory import is_out_of_memory
 from engine.native.decoder import NativeDecoder, install_fused
 from engine.sampler import sample
 from engine.step import EncodeItem, RowFault, SampledToken, StepRow
@@ -44,7 +45,9 @@ class Runner:
         for item in items:
             try:
                 self._encodings.put(item.encoding, self._encode_one(item))
-            except Exception:
+            except Exception as error:
+                if isinstance(error, torch.AcceleratorError) or is_out_of_memory(error):
+                    raise  # not this item's fault
                 logger.exception("the encoder failed for %s of layout %s", item.kind, item.layout)
                 failures[item.encoding] = f"the {item.kind} could not be encoded"
         return failures

@@ -97,8 +97,8 @@ class ArithmeticRunner:
             del self.encodings[encoding]
 
     def encode(self, items):
-        if self.raise_in_encode and len(items) > 1:
-            raise RuntimeError("the encoder failed as a whole")
+        if self.raise_in_encode:
+            raise MemoryError
         failed = {}
         for item in items:
             assert item.encoding not in self.encodings, "encoded though it is held"

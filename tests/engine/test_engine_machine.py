@@ -96,10 +96,8 @@ class EngineMachine(RuleBasedStateMachine):
     def break_encoder(self, item) -> None:
         self.doomed |= {name for name, request in self.house.requests.items() if item in request.media}
         self.house.runner.fail_encoding = {item.key}
-        self.house.runner.raise_in_encode = True
         self.house.step()
         self.house.runner.fail_encoding = set()
-        self.house.runner.raise_in_encode = False
 
     def teardown(self) -> None:
         if not hasattr(self, "house"):

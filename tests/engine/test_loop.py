@@ -3,7 +3,9 @@
 import logging
 
 import pytest
+import torch
 
+from engine.memory import is_out_of_memory
 from engine.messages import Abort, Ping
 from tests.engine.arithmetic import DeviceLost, lone_run
 from tests.engine.house import House, generate, media_item
@@ -200,3 +202,20 @@ def test_short_memory_fails_only_whoever_asks_too_much_and_says_come_again(monke
     house.check_all_done()
     assert house.failures.keys() == {"large"}
     assert house.failures["large"].code == "overloaded"
+
+
+def test_what_torch_raises_when_memory_is_short_is_known_for_what_it_is() -> None:
+    with pytest.raises(RuntimeError) as caught:
+        torch.empty(10**16)
+    assert is_out_of_memory(caught.value)
+    assert not is_out_of_memory(RuntimeError("something else"))
+
+
+def test_short_memory_in_the_encoder_is_not_the_medias_fault() -> None:
+    house = House()
+    house.runner.raise_in_encode = True
+    house.add(generate("seen", [2, 3, media_item("a", 4), 5]))
+    house.add(generate("text", [2, 3, 4]))
+    house.run()
+    assert {name: failure.code for name, failure in house.failures.items()} == {"seen": "overloaded"}
+    assert "text" not in house.failures
