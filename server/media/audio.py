@@ -56,9 +56,9 @@ def decode_audio(
         raise MediaError("The audio is empty.", "audio_too_short")
     try:
         with _opened(encoded) as source:
-            samples, rate = _mono(source, limits, is_cancelled), source.sampling_rate
-        if rate != sampling_rate:
-            samples = soxr.resample(samples, rate, sampling_rate, quality="HQ")
+            samples = np.concatenate(
+                [*_resampled(_mono(source, limits, is_cancelled), source, sampling_rate)]
+            )
     except MediaError:
         raise
     except Exception:  # decoders raise what they like on hostile input
@@ -66,7 +66,22 @@ def decode_audio(
     return np.ascontiguousarray(samples, np.float32)
 
 
-def _mono(source: SoundFile, limits: MediaLimits, is_cancelled: Callable[[], bool]) -> np.ndarray:
+def _resampled(blocks: Iterator[np.ndarray], source: SoundFile, sampling_rate: int) -> Iterator[np.ndarray]:
+    """Block by block, so that no more is ever held than the canonical sound."""
+    if source.sampling_rate == sampling_rate:
+        yield from blocks
+        return
+    stream: soxr.ResampleStream | None = None
+    for block in blocks:
+        # Made only now: the first block comes after the rate has passed the limits.
+        stream = stream or soxr.ResampleStream(source.sampling_rate, sampling_rate, 1, quality="HQ")
+        yield stream.resample_chunk(block)
+    if stream is not None:
+        yield stream.resample_chunk(np.empty(0, np.float32), last=True)
+
+
+def _mono(source: SoundFile, limits: MediaLimits, is_cancelled: Callable[[], bool]) -> Iterator[np.ndarray]:
+    """Blocks float32 [frames] at the file's own rate."""
     rate = source.sampling_rate
     if not limits.min_sampling_rate <= rate <= limits.max_sampling_rate:
         allowed = f"{limits.min_sampling_rate} to {limits.max_sampling_rate} Hz"
@@ -75,7 +90,6 @@ def _mono(source: SoundFile, limits: MediaLimits, is_cancelled: Callable[[], boo
         found = source.num_channels
         message = f"The audio has {found} channels; at most {limits.max_audio_channels} are taken."
         raise MediaError(message, "invalid_audio")
-    mono: list[np.ndarray] = []
     num_frames = 0
     for block in source.blocks():
         if is_cancelled():
@@ -88,11 +102,10 @@ def _mono(source: SoundFile, limits: MediaLimits, is_cancelled: Callable[[], boo
         mean = block.mean(axis=1, dtype=np.float64).astype(np.float32)
         if not np.isfinite(block).all() or not np.isfinite(mean).all():
             raise MediaError("The audio holds samples that are not finite numbers.", "invalid_audio")
-        mono.append(mean)
+        yield mean
     if num_frames < limits.min_audio_seconds * rate:
         message = f"The audio is too short: at least {limits.min_audio_seconds:g} seconds are needed."
         raise MediaError(message, "audio_too_short")
-    return np.concatenate(mono)
 
 
 class _LibsndfileSound:

@@ -24,7 +24,7 @@ from server.media.named import Name, NamedMedia
 from server.media.source import Encoded, SourceReader, has_data
 from server.media.workers import Job, Workers
 
-_NOMINAL_RATE = 48_000
+_BYTES_PER_SAMPLE = 8  # float32, in blocks and joined
 _BYTES_PER_PIXEL = 4  # how Pillow stores RGB
 
 
@@ -139,7 +139,7 @@ class MediaPipeline:
         """Decoded bytes at most. charge(pixels) is called once they are known; a sound's length never is
         beforehand."""
         if encoded.kind == "audio":
-            return int(self.limits.max_audio_seconds * _NOMINAL_RATE) * 4
+            return int(self.limits.max_audio_seconds * self._processing.sampling_rate) * _BYTES_PER_SAMPLE
         job = self._workers.start(lambda _: read_header(encoded.data, self.limits.max_image_pixels))
         header = await self._result(job, encoded.kind)
         charge(header.width * header.height)

@@ -3,6 +3,7 @@
 import io
 import re
 import struct
+import tracemalloc
 from datetime import timedelta
 
 import numpy as np
@@ -253,3 +254,16 @@ def test_mutated_files_are_taken_or_refused(seed: bytes, changes: list[tuple[int
         mutated[position % len(mutated)] = value
     outcome = taken_or_refused(bytes(mutated))
     assert isinstance(outcome, str) or np.isfinite(outcome).all()
+
+
+def test_a_high_rate_costs_no_more_memory_than_what_is_kept_of_it() -> None:
+    """30 s of silence at 384 kHz are 46 MB of samples in a few kilobytes; 2 MB of them are kept."""
+    encoded = sound(np.zeros(384_000 * 30, np.float32), 384_000, "FLAC")
+    tracemalloc.start()
+    try:
+        samples = decode_audio(encoded, 16_000, MediaLimits())
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert abs(len(samples) - 480_000) <= 1
+    assert peak_bytes < 12e6
