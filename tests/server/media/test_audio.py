@@ -258,7 +258,7 @@ def test_mutated_files_are_taken_or_refused(seed: bytes, changes: list[tuple[int
 
 def test_a_high_rate_costs_no_more_memory_than_what_is_kept_of_it() -> None:
     """30 s of silence at 384 kHz are 46 MB of samples in a few kilobytes; 2 MB of them are kept."""
-    encoded = sound(np.zeros(384_000 * 30, np.float32), 384_000, "FLAC")
+    encoded = factory.sound(np.zeros(384_000 * 30, np.float32), 384_000, "FLAC")
     tracemalloc.start()
     try:
         samples = decode_audio(encoded, 16_000, MediaLimits())
