@@ -16,6 +16,7 @@ from engine.runner import build_runner
 from engine.warm_up import warm_up
 from kvcache.encodings import EncodingCache
 from kvcache.manager import KVCacheManager
+from kvcache.sequence import BLOCK_SIZE
 from models.checkpoint import Checkpoint
 from models.interface import ServedModel
 from models.loader import load_model
@@ -61,7 +62,7 @@ def around(
             f"but the model was made for {model.max_positions} tokens"
         )
     blocks = num_blocks(model, config)
-    num_pool_tokens = blocks * config.block_size
+    num_pool_tokens = blocks * BLOCK_SIZE
     limits = Limits(
         vocab_size=model.vocab_size,
         max_model_len=min(config.max_model_len or model.max_positions, num_pool_tokens + 1),
@@ -83,7 +84,7 @@ def around(
     warm_up(model, runner.attention, blocks)
     engine = Engine(
         runner,
-        KVCacheManager(blocks, config.block_size),
+        KVCacheManager(blocks),
         EncodingCache(config.encoder_cache_bytes),
         model.processing,
         limits,
@@ -101,7 +102,7 @@ def around(
         attention_backend=runner.attention.name,
         max_model_len=limits.max_model_len,
         num_blocks=blocks,
-        block_size=config.block_size,
+        block_size=BLOCK_SIZE,
         encoder_cache_bytes=config.encoder_cache_bytes,
         vocab_size=model.vocab_size,
     )

@@ -2,6 +2,8 @@
 
 import msgspec
 
+from kvcache.sequence import BLOCK_SIZE
+
 
 class EngineConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Settings of one engine. Sizes in bytes; 0 or "auto" where the engine is to decide from the model and
@@ -27,7 +29,6 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Media tokens encoded in one step, beyond the first item."""
     max_model_len: int = 0
     """0: what the checkpoint was made for."""
-    block_size: int = 16
     num_threads: int = 0
     """Of the step, on a CPU. 0: see `engine.threads`."""
     deterministic: bool = False
@@ -38,5 +39,5 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     def __post_init__(self) -> None:
         if self.max_num_seqs < 1 or self.max_num_batched_tokens < 2 * self.max_num_seqs:
             raise ValueError("max_num_batched_tokens must be at least twice max_num_seqs, and both positive")
-        if self.max_prefill_tokens_beside_decodes < self.block_size:
-            raise ValueError(f"max_prefill_tokens_beside_decodes must be at least {self.block_size}")
+        if self.max_prefill_tokens_beside_decodes < BLOCK_SIZE:
+            raise ValueError(f"max_prefill_tokens_beside_decodes must be at least {BLOCK_SIZE}")

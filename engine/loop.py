@@ -124,7 +124,7 @@ class Engine:
         finally:
             self.scheduler.end_step()
         self._report(idle=not step.rows)
-        return bool(step.rows)
+        return bool(step.rows) or self.scheduler.is_cut_short
 
     def stats(self) -> EngineStats:
         scheduler = self.scheduler

@@ -5,6 +5,8 @@ from pathlib import Path
 import torch
 
 from engine.config import EngineConfig
+from kvcache.pages import kv_block_bytes
+from kvcache.sequence import BLOCK_SIZE
 from models.interface import ServedModel
 
 CPU_SHARE = 0.25
@@ -16,10 +18,10 @@ CUDA_RESERVE = 0.08
 FEWEST_BLOCKS = 8
 
 
-def block_bytes(model: ServedModel, block_size: int) -> int:
+def block_bytes(model: ServedModel) -> int:
     """Keys and values of one block, all layers."""
     spec = model.attention
-    return 2 * spec.num_layers * block_size * spec.num_kv_heads * spec.head_dim * model.dtype.itemsize
+    return kv_block_bytes(spec.num_layers, spec.num_kv_heads, spec.head_dim, model.dtype)
 
 
 def num_blocks(model: ServedModel, config: EngineConfig) -> int:
@@ -27,15 +29,15 @@ def num_blocks(model: ServedModel, config: EngineConfig) -> int:
 
     ValueError if too few fit to be of any use.
     """
-    size = block_bytes(model, config.block_size)
+    size = block_bytes(model)
     capacity = config.kv_cache_bytes or _free_bytes(model, config)
-    longest = -(-(config.max_model_len or model.max_positions) // config.block_size)
+    longest = -(-(config.max_model_len or model.max_positions) // BLOCK_SIZE)
     # Twice what can run at once: the other half remembers.
     fitting = min(capacity // size, 2 * longest * config.max_num_seqs)
     if fitting < min(FEWEST_BLOCKS, longest):
         raise ValueError(
             f"{capacity / 2**20:.1f} MiB for keys and values hold {capacity // size} blocks of "
-            f"{config.block_size} tokens; kv_cache_memory must be at least "
+            f"{BLOCK_SIZE} tokens; kv_cache_memory must be at least "
             f"{FEWEST_BLOCKS * size / 2**20:.1f} MiB"
         )
     if config.kv_cache_bytes and fitting * size > (free := _unreserved_bytes(model)):

@@ -51,6 +51,8 @@ class Scheduler:
         self._unasked: deque[Sequence] = deque()
         self._new: set[Sequence] = set()
         self._epoch = 0
+        self.is_cut_short = False
+        """The last step looked at as many waiting sequences as one may: look again, even if none started."""
 
     # Requests come and go.
 
@@ -105,12 +107,14 @@ class Scheduler:
         self._decode(budget)
         self._continue_prefills(budget)
         self._admit(budget)
+        self.is_cut_short = budget.num_matches <= 0
         encode, evicted = self.plan.planned()
         return Step([self._row(*row) for row in budget.rows], encode, evicted)
 
     def advance(self, rows: Iterable[StepRow]) -> None:
         """These staged rows have been computed: publish their blocks."""
-        self.cache.commit_step()
+        lost = self.cache.commit_step()
+        assert not lost, "a sequence was freed between its staging and the commit"
         for row in rows:
             sequence = row.sequence
             prompt = sequence.num_prompt_tokens

@@ -10,7 +10,7 @@ from kvcache.holding import Holding
 from kvcache.pool import BlockPool
 from kvcache.prefix import PrefixCache
 from kvcache.promises import Promises
-from kvcache.sequence import TokenSequence
+from kvcache.sequence import BLOCK_SIZE, TokenSequence
 
 
 class PrefixMatch(NamedTuple):
@@ -44,7 +44,7 @@ class KVCacheManager:
     its end.
     """
 
-    def __init__(self, num_blocks: int, block_size: int = 16, hash_bits: int = MAX_HASH_BITS) -> None:
+    def __init__(self, num_blocks: int, block_size: int = BLOCK_SIZE, hash_bits: int = MAX_HASH_BITS) -> None:
         if block_size < 1:
             raise ValueError(f"a block needs at least one token, not {block_size}")
         if hash_bits % 8 or not 8 <= hash_bits <= MAX_HASH_BITS:

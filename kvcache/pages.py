@@ -6,10 +6,11 @@ import mmap
 import torch
 
 from kvcache.encodings import EncodingId
+from kvcache.sequence import BLOCK_SIZE
 
 
 def kv_block_bytes(
-    num_layers: int, num_kv_heads: int, head_dim: int, dtype: torch.dtype, block_size: int = 16
+    num_layers: int, num_kv_heads: int, head_dim: int, dtype: torch.dtype, block_size: int = BLOCK_SIZE
 ) -> int:
     """Bytes that one block takes in all layers, keys and values together."""
     return num_layers * 2 * block_size * num_kv_heads * head_dim * dtype.itemsize
@@ -31,7 +32,7 @@ class KVPages:
         head_dim: int,
         dtype: torch.dtype,
         device: torch.device | str = "cpu",
-        block_size: int = 16,
+        block_size: int = BLOCK_SIZE,
     ) -> None:
         shape = (num_layers, 2, num_blocks, block_size, num_kv_heads, head_dim)
         self.pages = (

@@ -6,6 +6,9 @@ from typing import NamedTuple
 
 from kvcache.spans import MediaSpan, clip
 
+BLOCK_SIZE = 16
+"""Tokens in a block of the cache, everywhere."""
+
 
 class TokenBlock(NamedTuple):
     """One full block: its token ids, and the spans within it, clipped (positions are relative to the

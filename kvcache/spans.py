@@ -37,13 +37,3 @@ def clip(spans: Iterable[MediaSpan], start: int, end: int) -> list[MediaSpan]:
         for s in spans
         if max(s.start, start) < min(s.end, end)
     ]
-
-
-def overlap(spans: Iterable[MediaSpan], start: int, end: int) -> list[MediaSpan]:
-    """The whole, unclipped spans that share at least one token with `[start, end)`."""
-    return [s for s in spans if max(s.start, start) < min(s.end, end)]
-
-
-def shift(spans: Iterable[MediaSpan], by: int) -> list[MediaSpan]:
-    """The same spans `by` tokens later in the sequence; offsets into the content do not change."""
-    return [s._replace(start=s.start + by, end=s.end + by) for s in spans]

@@ -6,6 +6,7 @@ from starlette.types import ASGIApp
 
 from server import errors
 from server.auth import Keys, RequireKey
+from server.open_bodies import HoldBodies
 from server.request_id import RequestId
 from server.routes import chat, completions, models, openapi, responses, status, tokens, transcriptions, web
 from server.state import ServerState
@@ -18,7 +19,7 @@ def create_app(state: ServerState) -> ASGIApp:
     app.state.server = state
     errors.install(app)
     app.router.routes.extend(_routes())
-    return RequestId(RequireKey(app, Keys(state.settings.tenants)))
+    return RequestId(RequireKey(HoldBodies(app, state.bodies), Keys(state.settings.tenants)))
 
 
 def _routes() -> list[BaseRoute]:

@@ -13,6 +13,7 @@ from typing import Any, NoReturn, TypeVar
 from starlette.requests import ClientDisconnect, Request
 
 from server.errors import BadRequest, PayloadTooLarge, RequestTimeout, UnsupportedMedia
+from server.open_bodies import held_body
 
 MAX_DEPTH = 100
 _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
@@ -46,17 +47,19 @@ def check_content_type(request: Request, expected: str) -> None:
 
 
 async def read_body(request: Request, max_bytes: int, timeout_s: float) -> bytes:
-    """PayloadTooLarge before more than `max_bytes` are held, RequestTimeout if they come too slowly."""
+    """PayloadTooLarge before more than `max_bytes` are held, RequestTimeout if they come too slowly,
+    Unavailable if others hold the memory."""
     too_large = f"The request body is larger than {max_bytes} bytes."
     length = request.headers.get("content-length", "")
     if length.isdecimal() and (len(length) > 18 or int(length) > max_bytes):
         raise PayloadTooLarge(too_large)
-    body = bytearray()
+    body, held = bytearray(), held_body(request)
     try:
         async with asyncio.timeout(timeout_s):
             async for chunk in request.stream():
                 if len(body) + len(chunk) > max_bytes:
                     raise PayloadTooLarge(too_large)
+                held.grow(len(chunk))
                 body += chunk
     except TimeoutError:
         raise RequestTimeout(f"The request body did not arrive within {timeout_s:g} s.") from None

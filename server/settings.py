@@ -74,6 +74,9 @@ class Settings(BaseModel):
         60.0, gt=0, description="Seconds that a request may wait for a place; longer gets 503."
     )
     max_body_bytes: ByteSize = Field(ByteSize(64 << 20), gt=0, description="Longest request body.")
+    max_open_body_bytes: ByteSize = Field(
+        ByteSize(1 << 30), gt=0, description="Request bodies held at once, all together; beyond it 503."
+    )
     body_timeout: float = Field(60.0, gt=0, description="Seconds in which a whole request must have arrived.")
     send_timeout: float = Field(
         30.0, gt=0, description="Seconds that a stream may wait for its reader before it is cut."

@@ -2,6 +2,7 @@
 
 from server.admission import Admission
 from server.errors import Unavailable
+from server.open_bodies import OpenBodies
 from server.runtime import Runtime
 from server.settings import Settings
 from server.telemetry import Telemetry
@@ -21,6 +22,8 @@ class ServerState:
             settings.max_queue,
             settings.queue_timeout,
         )
+        # Whatever the budget, one longest body must fit.
+        self.bodies = OpenBodies(max(settings.max_open_body_bytes, settings.max_body_bytes))
         self.draining = False
         self.num_loads = 0
         """Times that a model was loaded: more than one if the engine died in between."""

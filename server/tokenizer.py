@@ -4,6 +4,8 @@ Two encoders stand side by side: one that knows the added tokens, for text that 
 author of a raw prompt) wrote, and one that can't produce them, for text that came from a client's message.
 """
 
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,7 +13,7 @@ from typing import Any, NamedTuple
 import orjson
 import tokenizers
 
-from models.checkpoint import Checkpoint
+from models.checkpoint import Checkpoint, CheckpointError
 from server.vocabulary import ByteRules, byte_rules, continuing, token_bytes, without_control_tokens
 
 SHOWN = frozenset({"<think>", "</think>", "<tool_call>", "</tool_call>"})
@@ -19,6 +21,7 @@ SHOWN = frozenset({"<think>", "</think>", "<tool_call>", "</tool_call>"})
 
 
 _LONG_TEXT = 4096
+CONVERSION_TIMEOUT_S = 120
 _NFC_JOINS = 4
 """Characters that normalisation makes one of, at most."""
 
@@ -107,10 +110,6 @@ class Tokenizer:
         around every input (often a beginning-of-sequence token)."""
         return _encode(self._full, text, add_special_tokens)
 
-    def encode_template(self, text: str) -> list[int]:
-        """Ids of text that a template emitted: added tokens count, nothing is put around it."""
-        return self.encode(text)
-
     def encode_plain(self, text: str, continued: bool = False) -> list[int]:
         """Ids of text that a client typed: never the id of a control token, whatever it says.
 
@@ -180,7 +179,9 @@ def _mapping(value: object) -> Mapping[str, Any]:
 
 
 def _converted(path: Path) -> str:
-    """The definition of a checkpoint that has no tokenizer.json, converted by transformers."""
-    from transformers import AutoTokenizer
-
-    return AutoTokenizer.from_pretrained(path).backend_tokenizer.to_str()
+    """The definition of a checkpoint that has no tokenizer.json. CheckpointError if it has none at all."""
+    command = [sys.executable, "-m", "models.slow_tokenizer", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=CONVERSION_TIMEOUT_S)
+    if done.returncode:
+        raise CheckpointError(f"{path} has no tokenizer that can be read")
+    return done.stdout

@@ -6,10 +6,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from kvcache.sequence import BLOCK_SIZE
 from models.interface import PagedAttention
-
-BLOCK_SIZE = 16
-"""Tokens in a block, fixed by the layout of the pages."""
 
 
 class Chunk(NamedTuple):

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 import torch
 
-from engine.attention.base import BLOCK_SIZE, Chunk, StepPlan, key_ranges
+from engine.attention.base import Chunk, StepPlan, key_ranges
+from kvcache.sequence import BLOCK_SIZE
 from models.interface import AttentionSpec
 
 

@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
-from engine.attention.base import BLOCK_SIZE, Chunk, StepPlan, key_ranges
+from engine.attention.base import Chunk, StepPlan, key_ranges
+from kvcache.sequence import BLOCK_SIZE
 from models.interface import AttentionSpec
 
 

@@ -4,6 +4,7 @@ import time
 import uuid
 from typing import Any
 
+from kvcache.sequence import BLOCK_SIZE
 from server.errors import ApiError
 from server.generation import Answering
 from server.responses.items import Event
@@ -57,7 +58,7 @@ def response_usage(answering: Answering) -> dict[str, Any]:
         "input_tokens": prompt.total,
         "input_tokens_details": {
             "cached_tokens": answering.num_cached_tokens,
-            "cache_write_tokens": prompt.total - answering.num_cached_tokens,
+            "cache_write_tokens": prompt.total // BLOCK_SIZE * BLOCK_SIZE - answering.num_cached_tokens,
             "text_tokens": prompt.text,
             "image_tokens": prompt.image,
             "audio_tokens": prompt.audio,

@@ -8,11 +8,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.attention.base import BLOCK_SIZE, Chunk, StepPlan, key_ranges
+from engine.attention.base import Chunk, StepPlan, key_ranges
 from engine.attention.native import NativeBackend
 from engine.attention.reference import ReferenceBackend
 from engine.attention.sdpa import SdpaBackend
 from engine.native.library import Library
+from kvcache.sequence import BLOCK_SIZE
 from models.interface import AttentionSpec
 from tests.engine.native_pages import NativeOnPlainPages
 

@@ -4,6 +4,7 @@ from time import perf_counter
 
 import pytest
 
+from engine.budget import MAX_MATCHES_A_STEP
 from tests.engine.arithmetic import BLOCK_SIZE
 from tests.engine.house import House, generate, media_item
 
@@ -218,3 +219,14 @@ def test_beside_answers_the_encoder_takes_small_bites() -> None:
     assert (max(runs), sum(runs)) == (2, 5)
     house.run()
     house.check_all_done()
+
+
+def test_a_burst_of_waiters_without_tensors_does_not_put_those_behind_it_to_sleep() -> None:
+    """More than one step may look at wait for media; the one behind them starts without a command coming."""
+    house = House(num_blocks=1000, prompt_answers=False)
+    for index in range(MAX_MATCHES_A_STEP + 5):
+        house.add(generate(f"m{index}", [1, media_item(f"x{index}", 3), 2]))
+    house.add(generate("text", [7, 8, 9]))
+    while house.engine.step():
+        pass
+    assert house.finished.get(("text", 0))

@@ -2,7 +2,7 @@ import hypothesis.strategies as st
 from hypothesis import given
 
 from kvcache.keys import MediaKey
-from kvcache.spans import MediaSpan, clip, overlap, shift
+from kvcache.spans import MediaSpan, clip
 
 KEY = MediaKey(b"k" * 32)
 SPANS = [MediaSpan(10, 110, KEY), MediaSpan(110, 120, KEY, 100), MediaSpan(130, 131, KEY, 7)]
@@ -13,16 +13,6 @@ def test_clip_moves_what_is_cut_off_into_the_offset():
     assert clip(SPANS, 0, 16) == [MediaSpan(10, 16, KEY, 0)]
     assert clip(SPANS, 100, 115) == [MediaSpan(0, 10, KEY, 90), MediaSpan(10, 15, KEY, 100)]
     assert clip(SPANS, 120, 130) == clip(SPANS, 50, 50) == []
-
-
-def test_overlap_keeps_spans_whole():
-    assert overlap(SPANS, 109, 111) == SPANS[:2]
-    assert overlap(SPANS, 120, 130) == overlap(SPANS, 50, 50) == []
-
-
-def test_shift_keeps_offsets():
-    assert shift(SPANS[1:], 5) == [MediaSpan(115, 125, KEY, 100), MediaSpan(135, 136, KEY, 7)]
-    assert SPANS[2].num_tokens == 1
 
 
 @given(st.integers(0, 140), st.integers(0, 140), st.integers(0, 140))

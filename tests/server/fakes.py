@@ -208,6 +208,7 @@ class Bench:
         assert self.state.admission.num_inside == 0
         assert self.state.admission.num_waiting == 0
         assert self.state.telemetry.num_open == 0
+        assert self.state.bodies.used_bytes == 0
 
 
 def _decoder() -> TextDecoder:

@@ -1,12 +1,16 @@
 """Typed text never yields a control token; every token's bytes are known."""
 
+from pathlib import Path
+
 import orjson
 import pytest
 import tokenizers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from models.checkpoint import Checkpoint, CheckpointError
 from server.tokenizer import Tokenizer
+from tests.checkpoints import write_json, write_tokenizer
 from tests.server import checkpoints
 
 BUILDERS = {
@@ -63,7 +67,7 @@ def test_plain_equals_the_library_without_lookalikes(name: str, text: str) -> No
 @pytest.mark.parametrize("name", OURS)
 def test_template_text_keeps_control_tokens(name: str) -> None:
     for text in SPECIALS:
-        assert OURS[name].encode_template(text)[-1] == LIBRARY[name].token_to_id(text)
+        assert OURS[name].encode(text)[-1] == LIBRARY[name].token_to_id(text)
     assert OURS[name].added_tokens["<think>"] == LIBRARY[name].token_to_id("<think>")
     assert OURS[name].vocab_size == LIBRARY[name].get_vocab_size()
 
@@ -147,3 +151,19 @@ def test_long_text_gives_the_tokens_of_its_pieces() -> None:
     word = " the quick"
     assert tokenizer.encode_plain(word * 1000) == tokenizer.encode_plain(word) * 1000
     assert tokenizer.encode("<|im_end|>" * 1000) == [tokenizer.added_tokens["<|im_end|>"]] * 1000
+
+
+def test_a_tokenizer_of_an_older_form_is_converted_in_a_process_of_its_own(tmp_path: Path) -> None:
+    write_tokenizer(tmp_path)
+    file = tmp_path / "tokenizer.json"
+    library = tokenizers.Tokenizer.from_file(str(file))
+    library.model.save(str(tmp_path))  # vocab.json and merges.txt
+    file.unlink()
+    write_json(tmp_path / "tokenizer_config.json", {"tokenizer_class": "GPT2Tokenizer"})
+    write_json(tmp_path / "config.json", {"model_type": "gpt2", "architectures": ["LlamaForCausalLM"]})
+    ours = Tokenizer.from_checkpoint(Checkpoint.open(str(tmp_path)))
+    assert ours.encode("Hello world") == library.encode("Hello world", add_special_tokens=False).ids
+    (tmp_path / "vocab.json").unlink()
+    (tmp_path / "merges.txt").unlink()
+    with pytest.raises(CheckpointError, match="no tokenizer"):
+        Tokenizer.from_checkpoint(Checkpoint.open(str(tmp_path)))
