@@ -8,6 +8,7 @@ import json
 import math
 import re
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NoReturn, TypeVar
 
 from starlette.requests import ClientDisconnect, Request
@@ -16,10 +17,16 @@ from server.errors import BadRequest, PayloadTooLarge, RequestTimeout, Unsupport
 from server.open_bodies import held_body
 
 MAX_DEPTH = 100
+MAX_SEPARATORS = 1_000_000
+"""Braces, brackets and commas in a body. A value of two bytes becomes an object of a hundred: without a bound,
+60 MB of empty objects take gigabytes. In strings they count too; no context is as long as so much text."""
 _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 PARSE_INLINE_BYTES = 32 << 10
 """Longer bodies are parsed on a worker thread: health checks must not wait for them."""
 
+
+_PARSERS = ThreadPoolExecutor(max_workers=2, thread_name_prefix="body")
+"""Of their own, and few: parsing holds the interpreter, and what is made of a body is larger than it."""
 
 T = TypeVar("T")
 
@@ -31,7 +38,8 @@ async def read_json(request: Request, max_bytes: int, timeout_s: float, understa
     body = await read_body(request, max_bytes, timeout_s)
     if len(body) <= PARSE_INLINE_BYTES:
         return understand(parse_json(body))
-    return await asyncio.to_thread(lambda: understand(parse_json(body)))
+    loop = asyncio.get_running_loop()
+    return await loop.run_in_executor(_PARSERS, lambda: understand(parse_json(body)))
 
 
 def check_content_type(request: Request, expected: str) -> None:
@@ -71,6 +79,8 @@ async def read_body(request: Request, max_bytes: int, timeout_s: float) -> bytes
 def parse_json(body: bytes) -> Any:
     """RFC 8259, without duplicate keys, lone surrogates, numbers beyond float64, or nesting deeper than
     MAX_DEPTH."""
+    if sum(body.count(separator) for separator in b"{[,") > MAX_SEPARATORS:
+        raise _invalid("it holds too many values")
     try:
         text = body.decode("utf-8")
         value = json.loads(

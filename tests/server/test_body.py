@@ -1,5 +1,6 @@
 """Bodies that are not what they should be: refused with a reason, never with a failure."""
 
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -115,3 +116,17 @@ def test_depth_is_bounded_exactly() -> None:
     parse_json(b"[" * MAX_DEPTH + b"1" + b"]" * MAX_DEPTH)
     with pytest.raises(BadRequest):
         parse_json(b"[" * (MAX_DEPTH + 1) + b"1" + b"]" * (MAX_DEPTH + 1))
+
+
+@pytest.mark.parametrize("value", ["{}", "[]", "0", '{"a":1}'])
+def test_a_body_of_very_many_values_is_refused_before_any_is_made(value: str) -> None:
+    body = '{"model": "bytes", "messages": [' + ",".join([value] * 1_100_000) + "]}"
+    tracemalloc.start()
+    try:
+        response = post(Bench(), body)
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert response.status_code == 400
+    assert "too many values" in response.json()["error"]["message"]
+    assert peak_bytes < 8 * len(body)
