@@ -19,7 +19,7 @@ from server.open_bodies import held_body
 MAX_DEPTH = 100
 MAX_SEPARATORS = 1_000_000
 """Braces, brackets and commas in a body. A value of two bytes becomes an object of a hundred: without a
-bound, 60 MB of empty objects take gigabytes. In strings they count too; no context is as long as such text."""
+bound, 60 MB of empty objects take gigabytes. In strings they count too: no context holds that many."""
 _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 PARSE_INLINE_BYTES = 32 << 10
 """Longer bodies are parsed on a worker thread: health checks must not wait for them."""
