@@ -1,8 +1,9 @@
 """From what the server asked to what the engine has promised to finish: `Generate` -> `EngineRequest`.
 
 Everything that could make a request impossible is found here, so no later stage needs to doubt one. Knows
-nothing of queues or of what is running now: a request is judged against the empty pool and the empty encoding
-cache.
+nothing of queues or of what is running now: each choice by itself is judged against the empty pool and the
+empty encoding cache. A pool that holds one choice at a time is enough for 128 of them, since those that don't
+fit beside it wait or make way.
 """
 
 from collections.abc import Callable
@@ -11,7 +12,7 @@ import msgspec
 import numpy as np
 
 from engine.limits import Limits
-from engine.messages import Generate, MediaItem, SamplingParams
+from engine.messages import MAX_CHOICES, Generate, MediaItem, SamplingParams
 from engine.request import EngineRequest
 from kvcache.keys import MediaKey
 from kvcache.spans import MediaSpan
@@ -42,8 +43,8 @@ class Admission:
         """Raises Refused; nothing else, whatever the command holds."""
         ids = self._ids(command)
         sampling = self._sampling(command.sampling, len(ids))
-        if command.num_choices < 1:
-            raise Refused("n must be at least 1", param="n")
+        if not 1 <= command.num_choices <= MAX_CHOICES:
+            raise Refused(f"n must lie in 1..{MAX_CHOICES}", param="n")
         media = self._media(command.media)
         spans = self._spans(command, len(ids))
         indivisible = tuple(

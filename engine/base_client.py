@@ -5,8 +5,6 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
 from time import monotonic
 
-import numpy as np
-
 from engine.client import MediaSource
 from engine.messages import (
     Command,
@@ -20,6 +18,7 @@ from engine.messages import (
     TokensGenerated,
 )
 from engine.open_requests import OpenRequests
+from models.processing.base import PreparedMedia
 
 PING_INTERVAL_S = 1.0
 
@@ -57,7 +56,7 @@ class BaseClient(ABC):
     async def close(self) -> None: ...
 
     @abstractmethod
-    def _send(self, command: Command, arrays: dict[str, np.ndarray] | None) -> None: ...
+    def _send(self, command: Command, arrays: PreparedMedia | None) -> None: ...
 
     def _begin(self, info: EngineInfo) -> None:
         self.info = info

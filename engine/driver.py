@@ -6,14 +6,14 @@ from typing import Protocol
 
 from engine.loop import Engine
 from engine.messages import Command, Event, Shutdown
-from engine.transport import Arrays
+from models.processing.base import PreparedMedia
 
 IDLE_WAIT_S = 0.25
 COMPILING_WAIT_S = 0.002
 
 
 class Channel(Protocol):
-    def receive(self, timeout_s: float) -> list[tuple[Command, Arrays]]:
+    def receive(self, timeout_s: float) -> list[tuple[Command, PreparedMedia]]:
         """All commands that have come, in order; waits up to timeout_s for the first."""
         ...
 

@@ -7,14 +7,12 @@ from queue import Empty, SimpleQueue
 from threading import Event as Flag
 from threading import Thread
 
-import numpy as np
-
 from engine.base_client import BaseClient
 from engine.client import EngineDead
 from engine.driver import Outbox, drive
 from engine.loop import Engine
 from engine.messages import Command, EngineInfo, Event, Shutdown
-from engine.transport import Arrays
+from models.processing.base import PreparedMedia
 
 logger = logging.getLogger(__name__)
 
@@ -27,7 +25,7 @@ class LocalClient(BaseClient):
 
     def __init__(self) -> None:
         super().__init__()
-        self._commands: SimpleQueue[tuple[Command, Arrays]] = SimpleQueue()
+        self._commands: SimpleQueue[tuple[Command, PreparedMedia]] = SimpleQueue()
         self._loop = asyncio.get_running_loop()
         self._closed = Flag()
         self._thread: Thread
@@ -50,7 +48,7 @@ class LocalClient(BaseClient):
 
     # The channel, on the engine's thread.
 
-    def receive(self, timeout_s: float) -> list[tuple[Command, Arrays]]:
+    def receive(self, timeout_s: float) -> list[tuple[Command, PreparedMedia]]:
         received = []
         try:
             received.append(
@@ -80,7 +78,7 @@ class LocalClient(BaseClient):
             if not self._closed.is_set():
                 self._loop.call_soon_threadsafe(self._lose, "the engine stopped")
 
-    def _send(self, command: Command, arrays: dict[str, np.ndarray] | None) -> None:
+    def _send(self, command: Command, arrays: PreparedMedia | None) -> None:
         if not self._alive:
             raise EngineDead("the engine is gone")
         self._commands.put((command, arrays or {}))

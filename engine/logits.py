@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from engine.messages import SamplingParams
-from engine.request import Sequence
+from engine.request import Sequence, TokenMatcher
 
 
 class UnusableLogits(ValueError):
@@ -73,10 +73,10 @@ def _checked(ids: list[int], vocab_size: int) -> list[int]:
     return ids
 
 
-def _allowed(matcher: object, vocab_size: int) -> torch.Tensor:
+def _allowed(matcher: TokenMatcher, vocab_size: int) -> torch.Tensor:
     """bool [vocab]: bit i of the grammar's 32-bit words allows token i; missing words allow nothing."""
     try:
-        words: np.ndarray = matcher.mask()  # type: ignore[attr-defined]
+        words = matcher.mask()
     except Exception as error:
         raise UnusableLogits(f"the grammar can't be followed: {error}", "invalid_grammar") from error
     bits = np.unpackbits(words.view(np.uint8), bitorder="little", count=min(vocab_size, 32 * len(words)))

@@ -9,13 +9,10 @@ it. Knows nothing of spans, blocks or the encoding cache: a want is for what isn
 
 from collections.abc import Callable, Iterable
 
-import numpy as np
-
 from engine.messages import MediaItem, MediaNeeded
 from engine.request import Sequence
 from kvcache.encodings import EncodingId
-
-Arrays = dict[str, np.ndarray]
+from models.processing.base import PreparedMedia
 
 
 class _Want:
@@ -28,7 +25,7 @@ class _Want:
         self.item = item
         self.wanting: dict[Sequence, None] = {}
         self.leader: str | None = None
-        self.arrays: Arrays | None = None
+        self.arrays: PreparedMedia | None = None
         self.bytes = 0
 
 
@@ -80,7 +77,7 @@ class MediaWants:
         self._send(encoding, want)
         return True
 
-    def put(self, encoding: EncodingId, arrays: Arrays) -> bool:
+    def put(self, encoding: EncodingId, arrays: PreparedMedia) -> bool:
         """The tensors have come. False when nobody wants them any more: they are dropped."""
         want = self._wants.get(encoding)
         if want is None:
@@ -95,7 +92,7 @@ class MediaWants:
         self._account(want, size)
         return True
 
-    def take(self, encoding: EncodingId) -> tuple[MediaItem, Arrays]:
+    def take(self, encoding: EncodingId) -> tuple[MediaItem, PreparedMedia]:
         """Hand the tensors over to be encoded; the want is met for all. KeyError unless they have arrived."""
         want = self._wants[encoding]
         if want.arrays is None:

@@ -8,6 +8,9 @@ import msgspec
 
 from models.processing.base import MediaLayout
 
+MAX_CHOICES = 128
+"""Answers to one request: as many as OpenAI's API gives."""
+
 
 class SamplingParams(msgspec.Struct, frozen=True, omit_defaults=True):
     """How tokens are chosen. The meaning of a token depends only on (seed, choice, output position)."""

@@ -9,8 +9,6 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 
-import numpy as np
-
 from engine.client import EngineDead, MediaSource, RequestError
 from engine.messages import (
     Abort,
@@ -24,11 +22,11 @@ from engine.messages import (
     TokensGenerated,
 )
 from engine.transport import array_specs
-from models.processing.base import MediaError
+from models.processing.base import MediaError, PreparedMedia
 
 logger = logging.getLogger(__name__)
 
-Send = Callable[[Command, dict[str, np.ndarray] | None], None]
+Send = Callable[[Command, PreparedMedia | None], None]
 
 
 class _OpenRequest:

@@ -3,11 +3,10 @@
 from collections.abc import Sequence as Seq
 from typing import NamedTuple, Protocol
 
-import numpy as np
-
 from engine.messages import TokenLogprobs
 from engine.request import Sequence
 from kvcache.encodings import EncodingId
+from models.processing.base import MediaLayout, PreparedMedia
 
 
 class StepRow(NamedTuple):
@@ -26,8 +25,8 @@ class EncodeItem(NamedTuple):
 
     encoding: EncodingId
     kind: str
-    layout: object  # models.processing.base.MediaLayout
-    arrays: dict[str, np.ndarray]
+    layout: MediaLayout
+    arrays: PreparedMedia
 
 
 class Step(NamedTuple):
@@ -72,4 +71,6 @@ class StepRunner(Protocol):
         """Evicted by the scheduler's EncodingCache: free the tensors."""
         ...
 
-    def encoding_size_bytes(self, layout: object) -> int: ...
+    def encoding_size_bytes(self, layout: MediaLayout) -> int:
+        """What the encoder's output for this layout takes in the encoding cache."""
+        ...

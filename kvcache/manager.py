@@ -26,15 +26,6 @@ class PrefixMatch(NamedTuple):
     awaits_promise: bool
 
 
-class CacheCounters(NamedTuple):
-    """Blocks since the start: prompt blocks found and not found at admission, and cached blocks given up for
-    others."""
-
-    hits: int
-    misses: int
-    evictions: int
-
-
 class KVCacheManager:
     """Protocol, for each sequence: match -> allocate -> (grow, stage, commit | rollback)* -> free.
 
@@ -42,6 +33,8 @@ class KVCacheManager:
     rollback_step. Whoever holds a cached block holds all those before it, and a sequence's last blocks are
     freed first. So what is evicted has no descendant that is held, and the LRU order gives up a prefix from
     its end.
+
+    num_evicted_blocks: cached blocks given up for others since the start.
     """
 
     def __init__(self, num_blocks: int, block_size: int = BLOCK_SIZE, hash_bits: int = MAX_HASH_BITS) -> None:
@@ -57,7 +50,7 @@ class KVCacheManager:
         self._promises = Promises(block_size)
         self._owners: dict[int, Holding] = {}
         self._chains: WeakKeyDictionary[TokenSequence, dict[bytes, BlockChain]] = WeakKeyDictionary()
-        self._hits = self._misses = self._evictions = 0
+        self.num_evicted_blocks = 0
 
     def match(
         self, tokens: TokenSequence, namespace: bytes, indivisible: tuple[tuple[int, int], ...] = ()
@@ -106,8 +99,6 @@ class KVCacheManager:
         self._owners[owner] = Holding(tokens, chain, [*match.blocks, *self._take(num_fresh)], borrowed)
         num_full = len(tokens) // self.block_size
         self._promises.make(owner, tokens, chain, num_full)
-        self._hits += num_matched
-        self._misses += num_full - num_matched
         return True
 
     def grow(self, owner: int, num_tokens: int) -> bool:
@@ -197,10 +188,6 @@ class KVCacheManager:
         """Blocks whose content a later prompt can find, held or free."""
         return len(self._prefix)
 
-    @property
-    def counters(self) -> CacheCounters:
-        return CacheCounters(self._hits, self._misses, self._evictions)
-
     def check_integrity(self) -> None:
         """Raise AssertionError unless free + held == total and every count is recomputable from the
         tables."""
@@ -250,16 +237,18 @@ class KVCacheManager:
     def _take_one(self) -> int:
         block = self._pool.take()
         if node := self._prefix.at(block):
-            self._evictions += 1
-            self._forget(node)
+            self.num_evicted_blocks += self._forget(node)
         return block
 
     def _release(self, block: int) -> None:
         self._pool.release(block, reusable=self._prefix.at(block) is not None)
 
-    def _forget(self, node: CachedBlock) -> None:
-        for dropped in self._prefix.forget(node):
-            self._pool.demote(dropped.block)
+    def _forget(self, node: CachedBlock) -> int:
+        """Nobody finds it, or what comes after it, any more. Returns how many blocks that are."""
+        dropped = self._prefix.forget(node)
+        for lost in dropped:
+            self._pool.demote(lost.block)
+        return len(dropped)
 
     def _unstage(self, nodes: Iterable[CachedBlock]) -> None:
         """Forget nodes of this step, and all that others have built on them in it."""

@@ -2,7 +2,7 @@ import msgspec
 import pytest
 
 from engine.admission import Refused
-from engine.messages import MediaItem, SamplingParams
+from engine.messages import MAX_CHOICES, MediaItem, SamplingParams
 from models.processing.base import MediaLayout
 from tests.engine.house import House, generate, media_item
 
@@ -29,6 +29,7 @@ REFUSED = [
     (generate("r", [2, 97]), "prompt"),
     (generate("r", [2, -1]), "prompt"),
     (changed(GOOD, num_choices=0), "n"),
+    (changed(GOOD, num_choices=MAX_CHOICES + 1), "n"),
     (with_sampling(max_tokens=0), "max_tokens"),
     (with_sampling(logit_bias={97: 1.0}), "logit_bias"),
     (with_sampling(logit_bias={-1: 1.0}), "logit_bias"),

@@ -263,7 +263,7 @@ class ManagerMachine(RuleBasedStateMachine):
         for position in range(match.num_tokens):
             place = (match.blocks[position // BLOCK], position % BLOCK)
             assert contents[place] == own[position]
-        if self.regular and not self.manager.counters.evictions:
+        if self.regular and not self.manager.num_evicted_blocks:
             self.check_reach(request, match)
 
     def check_reach(self, request: Waiting, match) -> None:
