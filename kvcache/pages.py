@@ -53,7 +53,7 @@ class KVPages:
 def _untouched_zeros(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
     """Zeros straight from the kernel, which gives them memory as they are touched; torch.zeros writes
     them."""
-    mapping = mmap.mmap(-1, math.prod(shape) * dtype.itemsize)
+    mapping = mmap.mmap(-1, math.prod(shape) * dtype.itemsize, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     return torch.frombuffer(mapping, dtype=dtype).view(shape)
 
 

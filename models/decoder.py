@@ -145,9 +145,9 @@ class Decoder:
         self, hidden: torch.Tensor, positions: torch.Tensor, attention: PagedAttention
     ) -> torch.Tensor:
         """hidden [rows, hidden_size], positions int64 [axes, rows] -> hidden after the final norm."""
+        if self.fused is not None and self.fused.accepts(attention):
+            return self.fused.run(hidden, positions, attention)
         cos, sin = (part.to(hidden.dtype) for part in self.rotary(positions))
-        if self.fused is not None and self.fused.accepts(hidden.shape[0], attention):
-            return self.fused.run(hidden, cos, sin, attention)
         for index, layer in enumerate(self.layers):
             hidden = hidden + self._attention(index, layer, hidden, cos, sin, attention)
             hidden = hidden + self._mlp(layer, hidden)

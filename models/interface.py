@@ -35,12 +35,10 @@ class PagedAttention(Protocol):
 class FusedDecoder(Protocol):
     """Runs all layers of a decoder at once (a recorded step); installed by the engine where there is one."""
 
-    def accepts(self, num_rows: int, attention: PagedAttention) -> bool: ...
+    def accepts(self, attention: PagedAttention) -> bool: ...
 
-    def run(
-        self, hidden: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, attention: PagedAttention
-    ) -> torch.Tensor:
-        """hidden [rows, hidden_size], cos and sin [rows, head_dim] -> hidden after the final norm."""
+    def run(self, hidden: torch.Tensor, positions: torch.Tensor, attention: PagedAttention) -> torch.Tensor:
+        """hidden [rows, hidden_size], positions int64 [axes, rows] -> hidden after the final norm."""
         ...
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:

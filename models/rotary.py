@@ -13,6 +13,9 @@ from models.checkpoint import CheckpointError
 class Rotary:
     """cos and sin of every position, from a text model's transformers configuration.
 
+    frequencies: float32 [head_dim / 2], what a position is multiplied with; axis_of: which axis's position,
+    int64 [head_dim / 2].
+
     Scaled frequencies come from transformers' own functions. `max_positions` is the longest sequence for
     which they hold: two kinds ("dynamic", "longrope") change them for all keys once a sequence grows past a
     length, which no cache of keys can follow, so such a checkpoint is served exactly, up to that length.
@@ -30,18 +33,18 @@ class Rotary:
         sections = parameters.get("mrope_section")
         interleaved = bool(parameters.get("mrope_interleaved", False))
         self.axes = len(sections) if sections else 1
-        self._inv_freq = inv_freq.to(device=device, dtype=torch.float32)
-        self._axis_of = _axis_of_frequency(sections, interleaved, len(inv_freq)).to(device)
+        self.frequencies = inv_freq.to(device=device, dtype=torch.float32)
+        self.axis_of = _axis_of_frequency(sections, interleaved, len(inv_freq)).to(device)
 
     def to(self, device: torch.device | str) -> "Rotary":
-        self._inv_freq, self._axis_of = self._inv_freq.to(device), self._axis_of.to(device)
+        self.frequencies, self.axis_of = self.frequencies.to(device), self.axis_of.to(device)
         return self
 
     def __call__(self, positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """positions [axes, rows] (one axis stands for all) -> cos and sin, float32 [rows, head_dim]."""
         angles = positions.float()
-        angles = angles.T if angles.shape[0] == 1 else angles[self._axis_of].T  # [rows, 1 or head_dim / 2]
-        angles = angles * self._inv_freq
+        angles = angles.T if angles.shape[0] == 1 else angles[self.axis_of].T  # [rows, 1 or head_dim / 2]
+        angles = angles * self.frequencies
         angles = torch.cat((angles, angles), dim=-1)
         return angles.cos() * self.scaling, angles.sin() * self.scaling
 

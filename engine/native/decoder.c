@@ -4,10 +4,10 @@
  * call. Activations are float32 between operations and are rounded to the weights' type where a product reads them.
  */
 
-#include <omp.h>
 #include <stdlib.h>
 
 #include "attention.h"
+#include "shares.h"
 
 typedef struct {
     Matrix qkv, o, gate_up, down; /* gate_up: a tile is 16 outputs of gate, then the same 16 of up */
@@ -22,22 +22,28 @@ typedef struct {
     float eps;
     const Layer *layers;
     const float *final_norm;
+    const float *frequencies;  /* [head_dim / 2]: what a position is multiplied with to get an angle */
+    const int32_t *axes;       /* [head_dim / 2]: which of a row's positions turns this frequency */
+    float rotary_scale;
 } Decoder;
 
 typedef struct {
     int32_t num_rows, num_sights;
     const void *hidden;     /* [rows][hidden_size], of the weights' type */
     void *output;           /* the same */
-    const float *cos, *sin; /* [rows][head_dim] */
+    const int64_t *positions; /* [axes][rows], or [rows] where one position stands for all axes */
+    int32_t num_axes;
     const int64_t *slots;   /* [rows] */
     const Sight *sights;
 } Step;
 
 typedef struct {
     float *hidden, *qkv, *attended, *parts;
+    float *cos, *sin; /* [rows][head_dim / 2] */
     void *operands, *activated; /* operands: one piece a thread, operand_stride bytes apart */
     long operand_stride;
     Work *work; /* one for each sight */
+    Share *shares; /* one for each thread */
 } Scratch;
 
 static int weight_type(const Decoder *d) { return d->layers[0].qkv.type; }
@@ -56,7 +62,10 @@ static long lay_out(const Decoder *d, const Step *s, int num_threads, Scratch *x
     TAKE(activated, rows * d->intermediate_size * operand_bytes(type));
     x->operand_stride = rounded(rows * widest * operand_bytes(type));
     TAKE(operands, num_threads * x->operand_stride);
+    TAKE(cos, rows * h->head_dim * 2);
+    TAKE(sin, rows * h->head_dim * 2);
     TAKE(work, s->num_sights * sizeof(Work));
+    TAKE(shares, num_threads * sizeof(Share));
     for (int i = 0; i < s->num_sights; i++) {
         Work counted = {0};
         plan_work(h, &s->sights[i], rows, &counted);
@@ -94,11 +103,10 @@ static void norm_operand(const Decoder *d, const Step *s, const Scratch *x, cons
 #define EACH_HALF(w, tile)                                                                             \
     for (int half = 0, at = (tile) * TILE; half < 2 && at < (w)->num_outputs; half++, at += LANES)
 
-static void project_qkv(const Layer *l, const Step *s, const Scratch *x, const void *operand) {
+static void project_qkv(const Layer *l, const Step *s, const Scratch *x, const void *operand, Worker *worker) {
     long rows = s->num_rows, outputs = l->qkv.num_outputs;
     float sums[rows * TILE] __attribute__((aligned(64)));
-#pragma omp for schedule(dynamic, 2)
-    for (int tile = 0; tile < num_tiles(&l->qkv); tile++) {
+    EACH_TILE(worker, num_tiles(&l->qkv), tile) {
         multiply_tile(&l->qkv, tile, operand, rows, sums);
         EACH_HALF(&l->qkv, tile) {
             vfloat bias = l->qkv_bias ? load(l->qkv_bias + at) : (vfloat){0};
@@ -106,14 +114,14 @@ static void project_qkv(const Layer *l, const Step *s, const Scratch *x, const v
                 store(x->qkv + r * outputs + at, load(sums + r * TILE + half * LANES) + bias);
         }
     }
+    end_phase(worker);
 }
 
 static void add_product(const Matrix *w, const float *maybe_bias, const Step *s, const Scratch *x,
-                        const void *operand) {
+                        const void *operand, Worker *worker) {
     long rows = s->num_rows;
     float sums[rows * TILE] __attribute__((aligned(64)));
-#pragma omp for schedule(dynamic, 2)
-    for (int tile = 0; tile < num_tiles(w); tile++) {
+    EACH_TILE(worker, num_tiles(w), tile) {
         multiply_tile(w, tile, operand, rows, sums);
         EACH_HALF(w, tile) {
             vfloat bias = maybe_bias ? load(maybe_bias + at) : (vfloat){0};
@@ -123,29 +131,43 @@ static void add_product(const Matrix *w, const float *maybe_bias, const Step *s,
             }
         }
     }
+    end_phase(worker);
 }
 
 INLINE vfloat silu(vfloat x) { return x / (1.0f + exp_of(blend(x < -87.0f, splat(87.0f), -x))); }
 
-static void gate_and_up(const Layer *l, const Step *s, const Scratch *x, const void *operand) {
+static void gate_and_up(const Layer *l, const Step *s, const Scratch *x, const void *operand, Worker *worker) {
     long rows = s->num_rows, size = l->gate_up.num_outputs / 2;
     float sums[rows * TILE] __attribute__((aligned(64)));
-#pragma omp for schedule(dynamic, 2)
-    for (int tile = 0; tile < num_tiles(&l->gate_up); tile++) {
+    EACH_TILE(worker, num_tiles(&l->gate_up), tile) {
         multiply_tile(&l->gate_up, tile, operand, rows, sums);
         for (long r = 0; r < rows; r++) {
             vfloat gate = load(sums + r * TILE), up = load(sums + r * TILE + LANES);
             store_from_float(operand_type(l->gate_up.type), x->activated, r * size + tile * LANES, silu(gate) * up);
         }
     }
+    end_phase(worker);
 }
 
-static void turn(const float *cos, const float *sin, int dim, float *head) {
-    int half = dim / 2;
+/* How far each row's positions turn its pairs. One row after the other and one function for all of them, so that a
+ * position's angles are the same bits in every step. */
+static void find_turns(const Decoder *d, const Step *s, const Scratch *x) {
+    int half = d->heads.head_dim / 2;
+#pragma omp for schedule(static)
+    for (long r = 0; r < s->num_rows; r++)
+        for (int i = 0; i < half; i++) {
+            long axis = s->num_axes > 1 ? d->axes[i] : 0;
+            float angle = (float)s->positions[axis * s->num_rows + r] * d->frequencies[i];
+            x->cos[r * half + i] = cosf(angle) * d->rotary_scale;
+            x->sin[r * half + i] = sinf(angle) * d->rotary_scale;
+        }
+}
+
+static void turn(const float *cos, const float *sin, int half, float *head) {
     for (int i = 0; i < half; i++) {
         float a = head[i], b = head[i + half];
         head[i] = a * cos[i] - b * sin[i];
-        head[i + half] = b * cos[i + half] + a * sin[i + half];
+        head[i + half] = b * cos[i] + a * sin[i];
     }
 }
 
@@ -160,7 +182,7 @@ static void rotate_and_write(const Decoder *d, const Layer *l, const Step *s, co
             if (head < turned) {
                 const float *weight = head < h->num_heads ? l->q_norm : l->k_norm;
                 if (weight) norm_row(vector, weight, d->eps, dim, FLOAT32, vector);
-                turn(s->cos + r * dim, s->sin + r * dim, dim, vector);
+                turn(x->cos + r * (dim / 2), x->sin + r * (dim / 2), dim / 2, vector);
             }
             if (head < h->num_heads) continue;
             int kv_head = (head - h->num_heads) % h->num_kv_heads;
@@ -199,19 +221,21 @@ static void attend(const Heads *h, const Sight *sight, const Work *work, const f
 }
 
 static void run_layers(const Decoder *d, const Step *s, const Scratch *x) {
-    char *operand = (char *)x->operands + omp_get_thread_num() * x->operand_stride;
+    Worker worker = begin_work(x->shares);
+    char *operand = (char *)x->operands + worker.thread * x->operand_stride;
+    find_turns(d, s, x);
     for (int i = 0; i < d->num_layers; i++) {
         const Layer *l = &d->layers[i];
         norm_operand(d, s, x, l->input_norm, operand);
-        project_qkv(l, s, x, operand);
+        project_qkv(l, s, x, operand, &worker);
         rotate_and_write(d, l, s, x);
         attend(&d->heads, &s->sights[l->sight], &x->work[l->sight], x->qkv, l->qkv.num_outputs, l->keys,
                l->values, x->parts, x->attended);
         to_operand(x->attended, (long)s->num_rows * l->o.num_inputs, l->o.type, operand);
-        add_product(&l->o, l->o_bias, s, x, operand);
+        add_product(&l->o, l->o_bias, s, x, operand, &worker);
         norm_operand(d, s, x, l->post_norm, operand);
-        gate_and_up(l, s, x, operand);
-        add_product(&l->down, NULL, s, x, x->activated);
+        gate_and_up(l, s, x, operand, &worker);
+        add_product(&l->down, NULL, s, x, x->activated, &worker);
     }
 }
 
@@ -222,6 +246,7 @@ int run_decoder(const Decoder *d, const Step *s, int num_threads) {
     char *memory = aligned_alloc(64, bytes);
     if (!memory) return -1;
     lay_out(d, s, num_threads, &x, memory);
+    memset(x.shares, 0, num_threads * sizeof *x.shares);
     int type = weight_type(d);
     for (long i = 0; i < (long)s->num_rows * d->hidden_size; i += LANES)
         store(x.hidden + i, load_as_float(type, s->hidden, i));
@@ -241,11 +266,13 @@ int multiply(const Matrix *w, const void *x, int num_rows, float *out, int num_t
     if (!operand) return -1;
     for (long i = 0; i < count; i += LANES)
         store_from_float(operand_type(w->type), operand, i, load_as_float(w->type, x, i));
+    Share shares[num_threads] __attribute__((aligned(64)));
+    memset(shares, 0, sizeof shares);
 #pragma omp parallel num_threads(num_threads)
     {
+        Worker worker = begin_work(shares);
         float sums[(long)num_rows * TILE] __attribute__((aligned(64)));
-#pragma omp for schedule(dynamic, 4)
-        for (int tile = 0; tile < num_tiles(w); tile++) {
+        EACH_TILE(&worker, num_tiles(w), tile) {
             multiply_tile(w, tile, operand, num_rows, sums);
             long at = (long)tile * TILE, width = w->num_outputs - at < TILE ? w->num_outputs - at : TILE;
             for (long r = 0; r < num_rows; r++) memcpy(out + r * w->num_outputs + at, sums + r * TILE, width * 4);

@@ -44,16 +44,17 @@ class NativeDecoder:
             config.eps,
             layers,
             self._floats(decoder.final_norm),
+            self._floats(decoder.rotary.frequencies),
+            self._integers(decoder.rotary.axis_of),
+            decoder.rotary.scaling,
         )
 
-    def accepts(self, num_rows: int, attention: object) -> bool:
+    def accepts(self, attention: object) -> bool:
         return isinstance(attention, NativeAttention) and attention.backend is self._backend
 
-    def run(
-        self, hidden: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, attention: object
-    ) -> torch.Tensor:
+    def run(self, hidden: torch.Tensor, positions: torch.Tensor, attention: object) -> torch.Tensor:
         assert isinstance(attention, NativeAttention)
-        hidden, cos, sin = hidden.contiguous(), cos.float().contiguous(), sin.float().contiguous()
+        hidden, positions = hidden.contiguous(), positions.contiguous()
         output = torch.empty_like(hidden)
         sights = [attention.sight(window) for window in self._windows]
         step = CStep(
@@ -61,8 +62,8 @@ class NativeDecoder:
             len(sights),
             hidden.data_ptr(),
             output.data_ptr(),
-            cos.data_ptr(),
-            sin.data_ptr(),
+            positions.data_ptr(),
+            len(positions),
             attention.step.slots.ctypes.data,
             (CSight * len(sights))(*(sight.struct for sight in sights)),
         )
@@ -106,6 +107,11 @@ class NativeDecoder:
         floats = tensor.float().contiguous()
         self._kept.append(floats)
         return ctypes.c_void_p(floats.data_ptr())
+
+    def _integers(self, tensor: torch.Tensor) -> ctypes.c_void_p:
+        integers = tensor.int().contiguous()
+        self._kept.append(integers)
+        return ctypes.c_void_p(integers.data_ptr())
 
 
 def install_fused(model: object, backend: NativeBackend) -> None:

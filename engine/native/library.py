@@ -49,7 +49,8 @@ class CDecoder(Structure):
         ("num_layers", c_int32),
         ("eps", c_float),
         ("layers", POINTER(CLayer)),
-        ("final_norm", c_void_p),
+        *((name, c_void_p) for name in ("final_norm", "frequencies", "axes")),
+        ("rotary_scale", c_float),
     )
 
 
@@ -57,7 +58,9 @@ class CStep(Structure):
     _fields_ = (
         ("num_rows", c_int32),
         ("num_sights", c_int32),
-        *((name, c_void_p) for name in ("hidden", "output", "cos", "sin", "slots")),
+        *((name, c_void_p) for name in ("hidden", "output", "positions")),
+        ("num_axes", c_int32),
+        ("slots", c_void_p),
         ("sights", POINTER(CSight)),
     )
 

@@ -1,5 +1,8 @@
 """Weights in the order in which the C kernels read them: tiles of 32 outputs, each one stream of memory."""
 
+import mmap
+from contextlib import suppress
+
 import torch
 from torch.nn.functional import pad
 
@@ -23,7 +26,7 @@ class NativeMatrix:
         tiles = pad(weight, (0, 0, 0, -outputs % TILE)).unflatten(0, (-1, TILE))
         if weight.dtype == torch.bfloat16:
             tiles = tiles.unflatten(-1, (-1, 2))  # [tiles, 32, in / 2, 2]
-        self._tiles = tiles.transpose(1, 2).contiguous()
+        self._tiles = _in_large_pages(tiles.transpose(1, 2))
         self.struct = CMatrix(self._tiles.data_ptr(), type_code(weight.dtype), outputs, inputs)
 
     def multiply(self, x: torch.Tensor) -> torch.Tensor:
@@ -34,3 +37,15 @@ class NativeMatrix:
     def __call__(self, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
         out = self.multiply(x)
         return (out if bias is None else out + bias).to(x.dtype)
+
+
+def _in_large_pages(values: torch.Tensor) -> torch.Tensor:
+    """A contiguous copy, in pages of 2 MiB where the kernel has them: a stream over small ones stops at each
+    to look up the next."""
+    mapping = mmap.mmap(-1, max(values.nbytes, 1), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        with suppress(OSError):  # a kernel built without them
+            mapping.madvise(mmap.MADV_HUGEPAGE)
+    return (
+        torch.frombuffer(mapping, dtype=values.dtype, count=values.numel()).view(values.shape).copy_(values)
+    )

@@ -143,13 +143,11 @@ def test_longrope_is_served_only_where_it_is_exact(tmp_path: Path, ids: torch.Te
 
 def test_a_fused_decoder_is_asked_first(tmp_path: Path, ids: torch.Tensor) -> None:
     class Fused:
-        def accepts(self, num_rows: int, attention: object) -> bool:
-            return num_rows == 1
+        def accepts(self, attention: object) -> bool:
+            return attention is its_own
 
-        def run(
-            self, hidden: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, attention: object
-        ) -> torch.Tensor:
-            assert cos.shape == sin.shape == (1, 16)
+        def run(self, hidden: torch.Tensor, positions: torch.Tensor, attention: object) -> torch.Tensor:
+            assert positions.shape == (1, 1)
             return torch.full_like(hidden, 2.0)
 
         def logits(self, hidden: torch.Tensor) -> torch.Tensor:
@@ -157,9 +155,9 @@ def test_a_fused_decoder_is_asked_first(tmp_path: Path, ids: torch.Tensor) -> No
 
     model = load(checkpoints.tiny_llama(tmp_path))
     model.decoder.fused = Fused()
-    attention = DenseAttention(model.attention)
-    assert (model.forward(rows(ids, 0, 1), attention) == 2.0).all()
-    assert not (model.forward(rows(ids, 0, 2), attention) == 2.0).all()
+    its_own, another = DenseAttention(model.attention), DenseAttention(model.attention)
+    assert (model.forward(rows(ids, 0, 1), its_own) == 2.0).all()
+    assert not (model.forward(rows(ids, 0, 1), another) == 2.0).all()
 
 
 def test_what_is_not_supported_is_refused_by_name(tmp_path: Path) -> None:
