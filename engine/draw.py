@@ -7,7 +7,7 @@ order among them matters. The draw inverts the cumulative distribution of what i
 import hashlib
 import struct
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -42,19 +42,31 @@ def uniform(seed: int, choice: int, position: int) -> float:
     return (int.from_bytes(hashlib.blake2b(counter, digest_size=8).digest(), "little") >> 11) * 2.0**-53
 
 
-def draw(logits: torch.Tensor, parameters: Sequence[SamplingParams], randoms: np.ndarray) -> np.ndarray:
-    """Token ids int64 [n], one for each row.
+class Drawer(Protocol):
+    """Draws tokens: `draw`, or a back end's own that gives the same."""
 
-    logits: float32 [n, vocab], -inf where forbidden. randoms: [n] in [0, 1). Temperatures are at least
-    COLDEST.
-    """
+    def __call__(
+        self, rows: Sequence[torch.Tensor], parameters: Sequence[SamplingParams], randoms: Sequence[float]
+    ) -> np.ndarray:
+        """Token ids int64 [n], one for each row of logits, float32 [vocab], -inf where forbidden.
+
+        randoms: in [0, 1), one for each row. Temperatures are at least COLDEST.
+        """
+        ...
+
+
+def draw(
+    rows: Sequence[torch.Tensor], parameters: Sequence[SamplingParams], randoms: Sequence[float]
+) -> np.ndarray:
+    """`Drawer` in torch's operations, on any device."""
+    logits, random = torch.stack(list(rows)), np.array(randoms)
     temperatures = torch.tensor([p.temperature for p in parameters], dtype=logits.dtype, device=logits.device)
     scaled = (logits - logits.amax(-1, keepdim=True)) / temperatures[:, None]
     tokens = np.empty(len(parameters), dtype=np.int64)
     limited = [row for row, p in enumerate(parameters) if _is_limited(p, logits.shape[-1])]
     unlimited = [row for row in range(len(parameters)) if row not in set(limited)]
     if unlimited:
-        tokens[unlimited] = _draw_from_all(scaled[unlimited], randoms[unlimited])
+        tokens[unlimited] = _draw_from_all(scaled[unlimited], random[unlimited])
     if limited:
         some = scaled[limited]
         # The softmax of the best token is 1 / total; unlike a sum, softmax treats a row alike in any batch.
@@ -63,7 +75,7 @@ def draw(logits: torch.Tensor, parameters: Sequence[SamplingParams], randoms: np
         values, ids = top.values.cpu().numpy().astype(np.float64), top.indices.cpu().numpy()
         for i, row in enumerate(limited):
             candidates = Candidates(values[i], ids[i], float(totals[i]), some.shape[-1])
-            tokens[row] = _draw_limited(scaled[row], candidates, parameters[row], float(randoms[row]))
+            tokens[row] = _draw_limited(scaled[row], candidates, parameters[row], randoms[row])
     return tokens
 
 

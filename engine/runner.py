@@ -12,8 +12,10 @@ from engine.attention.choice import choose_backend
 from engine.attention.native import NativeBackend
 from engine.batch import BatchAssembler
 from engine.config import EngineConfig
+from engine.draw import Drawer, draw
 from engine.memory import is_out_of_memory
 from engine.native.decoder import NativeDecoder, install_fused
+from engine.native.draw import NativeDraw
 from engine.sampler import sample
 from engine.step import EncodeItem, RowFault, SampledToken, StepRow
 from engine.threads import num_step_threads
@@ -30,6 +32,7 @@ class Runner:
 
     def __init__(self, model: ServedModel, attention: AttentionBackend) -> None:
         self.model, self.attention = model, attention
+        self._draw: Drawer = NativeDraw(attention.library) if isinstance(attention, NativeBackend) else draw
         self._encodings = EncodingStore()
         self._assembler = BatchAssembler(self._encodings.get, model.device)
 
@@ -65,7 +68,7 @@ class Runner:
         if len(sampling) < len(hidden):
             hidden = hidden[torch.from_numpy(ends[sampling] - 1).to(hidden.device)]
         sequences = [rows[index].sequence for index in sampling]
-        tokens = sample(self.model.logits(hidden), sequences)
+        tokens = sample(self.model.logits(hidden), sequences, self._draw)
         return {s.number: token for s, token in zip(sequences, tokens, strict=True)} | faults
 
     def drop_encodings(self, encodings: Seq[EncodingId]) -> None:

@@ -10,14 +10,16 @@ from collections.abc import Sequence as Seq
 import numpy as np
 import torch
 
-from engine.draw import COLDEST, draw, uniform
+from engine.draw import COLDEST, Drawer, draw, uniform
 from engine.logits import UnusableLogits, adjust, needs_adjustment
 from engine.logprobs import raw_logprobs
 from engine.request import Sequence
 from engine.step import RowFault, SampledToken
 
 
-def sample(logits: torch.Tensor, sequences: Seq[Sequence]) -> list[SampledToken | RowFault]:
+def sample(
+    logits: torch.Tensor, sequences: Seq[Sequence], drawer: Drawer = draw
+) -> list[SampledToken | RowFault]:
     """One token for each row of logits, float32 [n, vocab], row i being sequence i's."""
     best_values, ids = _best(logits)
     faults = {
@@ -31,7 +33,7 @@ def sample(logits: torch.Tensor, sequences: Seq[Sequence]) -> list[SampledToken 
                 adjusted[row] = adjust(logits[row], sequence)
             except UnusableLogits as error:
                 faults[row] = RowFault(str(error), error.code)
-    tokens = _choose(logits, adjusted, sequences, ids, faults)
+    tokens = _choose(logits, adjusted, sequences, ids, faults, drawer)
     logprobs = raw_logprobs(
         logits, [s.request.sampling.num_top_logprobs for s in sequences], tokens, ids, faults
     )
@@ -57,6 +59,7 @@ def _choose(
     sequences: Seq[Sequence],
     greedy: np.ndarray,
     faults: Container[int],
+    drawer: Drawer,
 ) -> np.ndarray:
     """Token ids int64 [n]; a faulty row's is meaningless."""
     tokens = greedy.copy()
@@ -69,13 +72,11 @@ def _choose(
         elif row in adjusted:
             tokens[row] = int(adjusted[row].argmax())
     if random_rows:
-        chosen = torch.stack([adjusted.get(row, logits[row]) for row in random_rows])
+        chosen = [adjusted.get(row, logits[row]) for row in random_rows]
         parameters = [sequences[row].request.sampling for row in random_rows]
-        randoms = np.array(
-            [
-                uniform(p.seed, sequences[r].choice, sequences[r].num_output_tokens)
-                for r, p in zip(random_rows, parameters, strict=True)
-            ]
-        )
-        tokens[random_rows] = draw(chosen, parameters, randoms)
+        randoms = [
+            uniform(p.seed, sequences[row].choice, sequences[row].num_output_tokens)
+            for row, p in zip(random_rows, parameters, strict=True)
+        ]
+        tokens[random_rows] = drawer(chosen, parameters, randoms)
     return tokens

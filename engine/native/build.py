@@ -41,7 +41,8 @@ def _compile(command: tuple[str, ...], library: Path) -> None:
         library.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=library.parent) as scratch:
             built = Path(scratch) / library.name
-            arguments = [*command, str(_SOURCES / "decoder.c"), "-o", str(built), "-lm"]
+            sources = [str(path) for path in sorted(_SOURCES.glob("*.c"))]
+            arguments = [*command, *sources, "-o", str(built), "-lm"]
             subprocess.run(arguments, check=True, capture_output=True, text=True, timeout=_TIMEOUT_S)
             built.replace(library)
     except subprocess.CalledProcessError as error:

@@ -1,7 +1,8 @@
 """The C library as Python sees it. Mirrors the structures of decoder.c, field by field."""
 
 import ctypes
-from ctypes import POINTER, Structure, byref, c_float, c_int, c_int32, c_void_p
+from collections.abc import Sequence
+from ctypes import POINTER, Structure, byref, c_double, c_float, c_int, c_int32, c_long, c_void_p
 
 import numpy as np
 import torch
@@ -65,6 +66,15 @@ class CStep(Structure):
     )
 
 
+class CDraw(Structure):
+    _fields_ = (
+        ("logits", c_void_p),
+        *((name, c_double) for name in ("top_p", "min_p", "random")),
+        ("temperature", c_float),
+        ("top_k", c_int32),
+    )
+
+
 def type_code(dtype: torch.dtype) -> int:
     return _TYPES[dtype]
 
@@ -84,6 +94,8 @@ class Library:
         self._multiply.argtypes = (POINTER(CMatrix), c_void_p, c_int, c_void_p, c_int)
         self._attend_rows = library.attend_rows
         self._attend_rows.argtypes = (POINTER(CHeads), POINTER(CSight), c_int, *(c_void_p,) * 4, c_int)
+        self._draw_rows = library.draw_rows
+        self._draw_rows.argtypes = (POINTER(CDraw), c_int, c_long, c_void_p, c_int)
         self._write_rows = library.write_rows
         self._write_rows.argtypes = (POINTER(CHeads), c_int, *(c_void_p,) * 5)
         self._write_rows.restype = None
@@ -118,6 +130,13 @@ class Library:
         pointers = (q.data_ptr(), keys.data_ptr(), values.data_ptr(), out.data_ptr())
         _check(self._attend_rows(byref(heads), byref(sight), len(q), *pointers, self.num_threads))
         return out
+
+    def draw_rows(self, draws: Sequence[CDraw], vocab_size: int) -> np.ndarray:
+        """Token ids int64 [n], one from each row of logits, float32 [vocab_size] and contiguous."""
+        tokens = np.empty(len(draws), dtype=np.int64)
+        array = (CDraw * len(draws))(*draws)
+        _check(self._draw_rows(array, len(draws), vocab_size, tokens.ctypes.data, self.num_threads))
+        return tokens
 
 
 def _check(status: int) -> None:
