@@ -1,17 +1,18 @@
 """One answer in the making: from the engine's token events to what a client sees of it.
 
-token ids -> text -> stop strings -> thought and answer -> tool calls. Streamed and whole answers are made
-of the same pieces, so they can't differ. Knows neither JSON nor HTTP.
+token ids -> text -> stop strings -> thought, content and tool calls. Streamed and whole answers are made of
+the same pieces, so they can't differ. Knows neither JSON nor HTTP.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from engine.messages import TokensGenerated
 from server.logprobs import TokenNames, TokenReport
-from server.reasoning import ReasoningSplitter
+from server.reader import Read, Reader, TagReader
 from server.stop_strings import StopStrings
-from server.tools.parser import Parsed, ToolCallParser, ToolDelta
+from server.tools.parser import ToolDelta
 
 
 class TextDecoder(Protocol):
@@ -38,16 +39,16 @@ class Piece:
 
 @dataclass(frozen=True)
 class Reading:
-    """How answers of one request are read. `silent_ids` end an answer and are no text."""
+    """How answers of one request are read. `silent_ids` end an answer and are no text; `shown_ids` are text
+    though they are special."""
 
     stop: tuple[str, ...] = ()
     silent_ids: frozenset[int] = frozenset()
     names: TokenNames | None = None
     """Given where log-probabilities are wanted."""
-    reasoning: bool = False
-    begins_inside_thought: bool = False
-    tool_calls: bool = False
+    make_reader: Callable[[], Reader] = TagReader
     single_tool_call: bool = False
+    shown_ids: frozenset[int] = frozenset()
 
 
 class Choice:
@@ -57,8 +58,7 @@ class Choice:
         self._decoder = decoder
         self._reading = reading
         self._stop = StopStrings(reading.stop)
-        self._splitter = ReasoningSplitter(reading.begins_inside_thought) if reading.reasoning else None
-        self._calls = ToolCallParser() if reading.tool_calls else None
+        self._reader = reading.make_reader()
         self._reports: list[TokenReport] = []
         self._num_decoded_chars = 0
         self._num_released_chars = 0
@@ -78,7 +78,7 @@ class Choice:
 
     def _push_token(self, event: TokensGenerated, index: int, token_id: int, piece: Piece) -> None:
         self.num_tokens += 1
-        if self._splitter is not None and self._splitter.inside:
+        if self._reader.inside_thought:
             self.num_reasoning_tokens += 1
         is_last = index == len(event.token_ids) - 1
         if is_last and event.finish_reason == "stop" and token_id in self._reading.silent_ids:
@@ -97,14 +97,11 @@ class Choice:
     def _read(self, text: str, piece: Piece) -> None:
         """Text that no stop string can take back any more."""
         self._num_released_chars += len(text)
-        if self._splitter is not None:
-            thought, text = self._splitter.push(text)
-            piece.reasoning += thought
-        self._add(self._calls.push(text) if self._calls is not None else Parsed(text, []), piece)
+        self._add(self._reader.push(text), piece)
         released = [report for report in self._reports if report.start < self._num_released_chars]
         piece.tokens += released
         del self._reports[: len(released)]
-        if self._reading.single_tool_call and self._calls is not None and self._calls.num_complete:
+        if self._reading.single_tool_call and self._reader.num_complete:
             self.finished = True
             piece.finish_reason = "tool_calls"
 
@@ -115,21 +112,16 @@ class Choice:
             self._read(self._stop.push(text) + self._stop.finish(), piece)
             if self.finished:
                 return
-        if self._splitter is not None:
-            thought, text = self._splitter.finish()
-            piece.reasoning += thought
-            self._add(self._calls.push(text) if self._calls is not None else Parsed(text, []), piece)
-        if self._calls is not None:
-            self._add(self._calls.finish(), piece)
+        self._add(self._reader.finish(), piece)
         if not self._stop.matched:
             piece.tokens += self._reports
         self._reports = []
-        called = self._calls is not None and self._calls.num_calls > 0
         reason = "stop" if self._stop.matched else reason
-        piece.finish_reason = "tool_calls" if called and reason == "stop" else reason
+        piece.finish_reason = "tool_calls" if self._reader.num_calls and reason == "stop" else reason
         self.finished = True
 
-    @staticmethod
-    def _add(parsed: Parsed, piece: Piece) -> None:
-        piece.content += parsed.content
-        piece.calls += parsed.calls
+    def _add(self, read: Read, piece: Piece) -> None:
+        piece.content += read.content
+        piece.reasoning += read.reasoning
+        single = self._reading.single_tool_call
+        piece.calls += [call for call in read.calls if not (single and call.number)]

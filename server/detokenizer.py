@@ -12,20 +12,19 @@ from server.tokenizer import Tokenizer
 class Detokenizer:
     """One answer's text: `push` ids as they come, then `finish` once. The pieces joined are the whole text.
 
-    Special tokens are left out, other added tokens (say `<think>`) kept. Bytes that make up no character
-    become U+FFFD, but only when it is certain that they never will. Each token costs the same however long
-    the text is.
+    Special tokens are left out unless they are among `shown_ids`, other added tokens (say `<think>`) kept.
+    Bytes that make up no character become U+FFFD, but only when it is certain that they never will. Each
+    token costs the same however long the text is.
     """
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        self._tokenizer = tokenizer
+    def __init__(self, tokenizer: Tokenizer, shown_ids: frozenset[int] = frozenset()) -> None:
+        self._hidden_ids = tokenizer.special_ids - shown_ids
         rules = tokenizer.byte_rules
         self._pieces = _ByteStream(tokenizer, rules.leading_spaces) if rules else _TokenStream(tokenizer)
 
     def push(self, token_ids: Iterable[int]) -> str:
         """The text that became certain with these tokens."""
-        special = self._tokenizer.special_ids
-        return self._pieces.push([token_id for token_id in token_ids if token_id not in special])
+        return self._pieces.push([token_id for token_id in token_ids if token_id not in self._hidden_ids])
 
     def finish(self) -> str:
         """What was held back."""
@@ -60,7 +59,7 @@ class _TokenStream:
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
-        self._stream = DecodeStream(skip_special_tokens=True)
+        self._stream = DecodeStream(skip_special_tokens=False)
         self._ids: list[int] = []
         self._num_emitted = 0
 
@@ -71,7 +70,7 @@ class _TokenStream:
         return text
 
     def finish(self) -> str:
-        return self._tokenizer.decode(self._ids)[self._num_emitted :]
+        return self._tokenizer.decode(self._ids, skip_special_tokens=False)[self._num_emitted :]
 
 
 def _strip(data: bytes, leading_spaces: int) -> bytes:

@@ -19,6 +19,7 @@ from server.context import check_context, check_length, num_characters
 from server.errors import BadRequest, ServerFault
 from server.media.item import MediaPart, ResolvedMedia
 from server.prompt import PromptError, RenderedPrompt
+from server.reading import chat_reading
 from server.runtime import MediaRequest, Runtime
 from server.state import ServerState
 from server.template import TemplateError
@@ -54,7 +55,8 @@ class Answering:
         self._prepare = prepare
         self.asked = asked
         self.choices = [
-            Choice(runtime.make_decoder(), asked.reading) for _ in range(asked.options.num_choices)
+            Choice(runtime.make_decoder(asked.reading.shown_ids), asked.reading)
+            for _ in range(asked.options.num_choices)
         ]
         self.num_cached_tokens = 0
 
@@ -115,22 +117,14 @@ async def chat(
     state: ServerState, runtime: Runtime, tenant: str, request: ValidatedChat
 ) -> AsyncIterator[Answering]:
     """A chat ready to be answered: whatever is wrong with its grammar, media or prompt has been raised."""
-    if request.grammar is not None:
-        await asyncio.to_thread(structured.check, request.grammar, request.grammar_param)
     options = request.options
     async with accepted(state, runtime, tenant, options.cache_salt, options.num_choices) as media:
+        if request.grammar is not None:
+            await asyncio.to_thread(structured.check, request.grammar, request.grammar_param)
         items = await resolve(media, request.conversation.media)
         prompt = await render(runtime, request.conversation, items, must_fit=True)
         check_context(len(prompt.sequence), runtime.engine.info.max_model_len, request.conversation.param)
-        reading = Reading(
-            stop=options.stop,
-            silent_ids=frozenset(options.sampling.stop_token_ids) | runtime.facts.eos_token_ids,
-            names=runtime.vocabulary if options.sampling.num_top_logprobs is not None else None,
-            reasoning=runtime.think is not None and (request.grammar is None or request.lazy_grammar),
-            begins_inside_thought=runtime.think is not None and runtime.think.opened_by(prompt.sequence.ids),
-            tool_calls=request.parse_tool_calls,
-            single_tool_call=request.single_tool_call,
-        )
+        reading = chat_reading(runtime, request, prompt.sequence.ids)
         asked = Asked(prompt, options, reading, namespace(tenant, options.cache_salt), request.grammar)
         yield Answering(state, runtime, asked, media.prepare)
 

@@ -5,6 +5,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from typing import NamedTuple
 
 from engine.client import EngineClient
 from engine.config import EngineConfig
@@ -22,9 +23,13 @@ from server.media.pipeline import MediaPipeline
 from server.media.source import SourceReader
 from server.prompt import PromptBuilder
 from server.reasoning import ThinkTokens
+from server.response_template.call_form import call_form
+from server.response_template.delimiter import ResponseTemplateError
+from server.response_template.template import ResponseTemplate
 from server.runtime import Runtime
 from server.settings import Settings
 from server.tokenizer import Tokenizer
+from server.tools.form import TAGGED
 from server.tools.grammar import TAGS
 from server.validated import ModelFacts
 
@@ -58,22 +63,31 @@ async def load(settings: Settings, on_progress: Callable[[LoadProgress], None] |
     checkpoint = await asyncio.to_thread(
         Checkpoint.open, settings.model_path, weights=settings.load_format != "random"
     )
-    processing, tokenizer, prompts = await asyncio.to_thread(_read, checkpoint)
+    front = await asyncio.to_thread(_read, checkpoint)
     engine = await ProcessClient.start(engine_config(settings, str(checkpoint.path)), on_progress)
     try:
-        return _runtime(settings, checkpoint, processing, tokenizer, prompts, engine)
+        return _runtime(settings, checkpoint, front, engine)
     except BaseException:
         await engine.close()
         raise
 
 
-def _read(checkpoint: Checkpoint) -> tuple[Processing, Tokenizer, PromptBuilder]:
-    """What the server needs of the checkpoint, before any weight is read. CheckpointError if it can't
-    be used."""
+class _Front(NamedTuple):
+    """What the server's process needs of a checkpoint."""
+
+    processing: Processing
+    tokenizer: Tokenizer
+    prompts: PromptBuilder
+    response_template: ResponseTemplate | None
+
+
+def _read(checkpoint: Checkpoint) -> _Front:
+    """Before any weight is read. CheckpointError if it can't be used."""
+    template = _response_template(checkpoint)
     try:
         processing = load_processing(checkpoint)
         tokenizer = Tokenizer.from_checkpoint(checkpoint)
-        return processing, tokenizer, PromptBuilder(checkpoint, tokenizer, processing)
+        return _Front(processing, tokenizer, PromptBuilder(checkpoint, tokenizer, processing), template)
     except CheckpointError:
         raise
     except Exception as error:  # whatever the libraries that read these files have to say
@@ -84,33 +98,47 @@ def _read(checkpoint: Checkpoint) -> tuple[Processing, Tokenizer, PromptBuilder]
         ) from error
 
 
-def _runtime(
-    settings: Settings,
-    checkpoint: Checkpoint,
-    processing: Processing,
-    tokenizer: Tokenizer,
-    prompts: PromptBuilder,
-    engine: EngineClient,
-) -> Runtime:
-    template = checkpoint.chat_template or ""
+def _response_template(checkpoint: Checkpoint) -> ResponseTemplate | None:
+    data = checkpoint.tokenizer_config.get("response_template")
+    if data is None:
+        return None
+    try:
+        return ResponseTemplate.load(data)
+    except ResponseTemplateError as error:
+        raise CheckpointError(f"the response template of {checkpoint.path} can't be used: {error}") from None
+
+
+def _runtime(settings: Settings, checkpoint: Checkpoint, front: _Front, engine: EngineClient) -> Runtime:
+    chat_template, template = checkpoint.chat_template or "", front.response_template
+    tokenizer = front.tokenizer
+    template_tags = [
+        tag for tag in tokenizer.added_tokens if tag not in TAGS and template and template.mentions(tag)
+    ]
+    eos_token_ids = frozenset(checkpoint.eos_token_ids)
+    tag_ids = {
+        tag: tokenizer.added_tokens[tag] for tag in (*TAGS, *template_tags) if tag in tokenizer.added_tokens
+    }
     facts = ModelFacts(
         names=settings.served_names,
         vocab_size=min(engine.info.vocab_size, tokenizer.vocab_size),
-        eos_token_ids=frozenset(checkpoint.eos_token_ids),
-        media_kinds=processing.kinds,
-        supports_tools="tools" in template,
+        eos_token_ids=eos_token_ids,
+        media_kinds=front.processing.kinds,
+        supports_tools="tools" in chat_template,
         max_token_chars=tokenizer.max_token_chars,
-        tag_ids={tag: tokenizer.added_tokens[tag] for tag in TAGS if tag in tokenizer.added_tokens},
+        tag_ids={tag: token_id for tag, token_id in tag_ids.items() if token_id not in eos_token_ids},
+        call_form=call_form(template) if template is not None else TAGGED,
     )
     return Runtime(
         engine=engine,
-        prompts=prompts,
-        media=_media(settings, processing),
+        prompts=front.prompts,
+        media=_media(settings, front.processing),
         vocabulary=tokenizer,
-        make_decoder=lambda: Detokenizer(tokenizer),
+        make_decoder=lambda shown_ids: Detokenizer(tokenizer, shown_ids),
         facts=facts,
-        think=_think_tokens(tokenizer, template),
+        think=_think_tokens(tokenizer, chat_template),
         created=int(time.time()),
+        response_template=template,
+        template_ids=frozenset(tokenizer.added_tokens[tag] for tag in template_tags),
     )
 
 

@@ -32,11 +32,16 @@ refused too, unless `--allow-unknown-fields` is set.
 - Streams of chats and completions: the role first, one finish reason for each choice, usage last, then
   `[DONE]`; `: ping` comments while nothing comes. A failure after the stream began is an `error` event,
   after which the connection is broken off without an end.
-- `reasoning_content` (an extension) holds what a model wrote between `<think>` and `</think>`, where its
-  tokenizer has both tokens and its template knows them; `content` then begins after it. Not with a grammar
-  or a forced tool call.
-- Tool calls are read in the form `<tool_call>{"name": ..., "arguments": {...}}</tool_call>`. What does not
-  parse is content.
+- `reasoning_content` (an extension) holds what a model thought before its answer, tool calls are what it
+  asks to be done. Both are read by the checkpoint's own `response_template` (in `tokenizer_config.json`, as
+  `transformers` publishes it), if it has one: thoughts and content as they come, each call once it is whole,
+  arguments cast to the types of the tool's schema. Text that is not of the template's form is content.
+- Without a response template, a thought is what stands between `<think>` and `</think>`, where the tokenizer
+  has both tokens and the chat template knows them; and a call is read in the form
+  `<tool_call>{"name": ..., "arguments": {...}}</tool_call>`. What does not parse is content.
+- A forced tool call, and a `strict` tool, are enforced by a grammar: in the response template's form where
+  that is one object of JSON between two fixed marks, else in the form above, in which only forced calls can
+  be had: `strict` is then refused. With a grammar for the whole answer there are no thoughts.
 - JSON that a schema forces is written in one way, `{"a": 1, "b": [2]}`: a space after comma and colon, no
   other blanks.
 

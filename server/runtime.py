@@ -15,6 +15,7 @@ from server.choice import TextDecoder
 from server.media.item import MediaPart, ResolvedMedia
 from server.prompt import RenderedPrompt
 from server.reasoning import ThinkTokens
+from server.response_template.template import ResponseTemplate
 from server.validated import ModelFacts
 
 
@@ -56,7 +57,9 @@ class Vocabulary(Protocol):
 
 
 class MakeDecoder(Protocol):
-    def __call__(self) -> TextDecoder: ...
+    def __call__(self, shown_ids: frozenset[int]) -> TextDecoder:
+        """shown_ids: special tokens that are text all the same."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -71,3 +74,7 @@ class Runtime:
     """None: the model does not think aloud, or not between these tokens."""
     created: int
     """Unix time at which the model was loaded."""
+    response_template: ResponseTemplate | None = None
+    """The checkpoint's own, by which its answers are read."""
+    template_ids: frozenset[int] = frozenset()
+    """Special tokens that the response template looks for."""

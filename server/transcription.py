@@ -57,7 +57,6 @@ async def validate_transcription(
         model=request.model,
         grammar=None,
         grammar_param="",
-        parse_tool_calls=False,
         single_tool_call=False,
     )
 

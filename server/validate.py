@@ -10,6 +10,7 @@ from server.errors import BadRequest, NotFound
 from server.schema.chat import AllowedToolsChoice, ChatRequest, NamedToolChoice, Tool, ToolChoice
 from server.schema.sampling import SamplingFields
 from server.structured import grammar_of, structured_grammar
+from server.tools.form import TAGGED
 from server.tools.grammar import forced_call, strict_calls
 from server.validated import AS_MANY_AS_FIT, AnswerOptions, ModelFacts, ValidatedChat
 
@@ -32,7 +33,6 @@ def validate_chat(request: ChatRequest, facts: ModelFacts, max_media_items: int)
         model=request.model,
         grammar=plan.grammar or grammar,
         grammar_param="tools" if plan.grammar else grammar_param,
-        parse_tool_calls=bool(plan.offered),
         single_tool_call=plan.single_call,
         lazy_grammar=plan.lazy,
     )
@@ -157,11 +157,19 @@ def plan_tools(
         tool.function.strict and any(tool.function.name == function["name"] for function in offered)
         for tool in tools or ()
     )
+    if lazy and facts.call_form is None:
+        raise BadRequest(
+            "This model writes calls in a form for which `strict` can't be enforced; leave it out, or force "
+            "a call with tool_choice.",
+            param="tools",
+            code="unsupported_parameter",
+        )
     if lazy:
-        grammar = strict_calls(offered, facts.tag_ids)
+        grammar = strict_calls(offered, facts.tag_ids, facts.call_form or TAGGED)
     elif offered and forced:
         functions = [function for function in offered if forced is True or function["name"] == forced]
-        grammar = forced_call(functions, parallel and forced is True, facts.tag_ids)
+        several = parallel and forced is True
+        grammar = forced_call(functions, several, facts.tag_ids, facts.call_form or TAGGED)
     return ToolPlan(offered, grammar, not parallel or isinstance(forced, str), lazy)
 
 

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from engine.messages import Grammar, SamplingParams
+from server.tools.form import TAGGED, CallForm
 
 AS_MANY_AS_FIT = 2**31 - 1
 """max_tokens of a request that sets no limit; cut to what the context leaves once the prompt is known."""
@@ -26,7 +27,9 @@ class ModelFacts(NamedTuple):
     max_token_chars: int = 0
     """No token stands for more characters than this; 0: not known."""
     tag_ids: Mapping[str, int] = MappingProxyType({})
-    """Tags of calls and thoughts that are single tokens of this model."""
+    """Tags of calls, thoughts and the like that are single tokens of this model."""
+    call_form: CallForm | None = TAGGED
+    """How the model writes calls; None: in a way that no grammar can enforce."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,6 @@ class ValidatedChat:
     grammar: Grammar | None
     grammar_param: str
     """Where in the request a fault of the grammar lies."""
-    parse_tool_calls: bool
     single_tool_call: bool
     lazy_grammar: bool = False
     """The grammar leaves free what is said before and between tool calls, thoughts included."""

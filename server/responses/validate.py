@@ -54,7 +54,6 @@ def validate_response(request: ResponseRequest, facts: ModelFacts, max_media_ite
         model=request.model,
         grammar=plan.grammar or grammar,
         grammar_param="tools" if plan.grammar else "text.format.schema",
-        parse_tool_calls=bool(plan.offered),
         single_tool_call=plan.single_call,
         lazy_grammar=plan.lazy,
     )

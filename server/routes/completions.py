@@ -10,12 +10,12 @@ from starlette.requests import Request
 
 from server.auth import namespace
 from server.chat_format import WholeAnswer
-from server.choice import Reading
 from server.completion_format import CompletionFormat
 from server.context import check_context, check_length
 from server.errors import BadRequest
 from server.generation import Answering, Asked, Prepare, accepted
 from server.prompt import PromptError, RenderedPrompt
+from server.reading import plain_reading
 from server.routes.serving import read, state_of, tenant_of
 from server.runtime import Runtime
 from server.schema.completions import CompletionRequest
@@ -105,11 +105,7 @@ class _Job:
 
     async def _answerings(self, prepare: Prepare) -> list[Answering]:
         rendered = [await asyncio.to_thread(self._render, prompt) for prompt in self._prompts]
-        reading = Reading(
-            stop=self._options.stop,
-            silent_ids=frozenset(self._options.sampling.stop_token_ids) | self._runtime.facts.eos_token_ids,
-            names=self._runtime.vocabulary if self._options.sampling.num_top_logprobs is not None else None,
-        )
+        reading = plain_reading(self._runtime, self._options)
         salted = namespace(self._tenant, self._options.cache_salt)
         asked = [Asked(prompt, self._options, reading, salted) for prompt in rendered]
         return [Answering(self._state, self._runtime, one, prepare) for one in asked]

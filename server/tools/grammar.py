@@ -8,9 +8,9 @@ from typing import Any
 from engine.messages import Grammar
 from server.reasoning import CLOSE as THINK_CLOSE
 from server.reasoning import OPEN as THINK_OPEN
-from server.tools.parser import CLOSE, OPEN
+from server.tools.form import TAGGED, CallForm
 
-TAGS = (OPEN, CLOSE, THINK_OPEN, THINK_CLOSE)
+TAGS = (TAGGED.opening, TAGGED.closing, THINK_OPEN, THINK_CLOSE)
 NO_TAGS: Mapping[str, int] = MappingProxyType({})
 MAX_PARALLEL_CALLS = 16
 
@@ -19,29 +19,38 @@ COMPACT = {"whitespace_flexible": False, "item_separator": ", ", "key_separator"
 
 
 def forced_call(
-    functions: Sequence[dict[str, Any]], parallel: bool, tag_ids: Mapping[str, int] = NO_TAGS
+    functions: Sequence[dict[str, Any]],
+    parallel: bool,
+    tag_ids: Mapping[str, int] = NO_TAGS,
+    form: CallForm = TAGGED,
 ) -> Grammar:
     """At least one call of one of `functions` (OpenAI's function objects), and nothing else. Rules in
     Lark's notation. tag_ids: the tags that are single tokens of this model, which are named by id."""
     more = f' ("\\n" call){{0,{MAX_PARALLEL_CALLS - 1}}}' if parallel else ""
-    rules = [f"start: call{more}", f"call: {_tag(OPEN, tag_ids)} body", *_bodies(functions, tag_ids)]
+    rules = [
+        f"start: call{more}",
+        f"call: {_tag(form.opening, tag_ids)} body",
+        *_bodies(functions, tag_ids, form),
+    ]
     return Grammar("lark", "\n".join(rules) + "\n")
 
 
-def strict_calls(functions: Sequence[dict[str, Any]], tag_ids: Mapping[str, int] = NO_TAGS) -> Grammar:
+def strict_calls(
+    functions: Sequence[dict[str, Any]], tag_ids: Mapping[str, int] = NO_TAGS, form: CallForm = TAGGED
+) -> Grammar:
     """Any text, thoughts included; but what follows an opening tag, spelled out or as one token, is a call of
     one of `functions`."""
     pieces = ["open body"]
-    if OPEN in tag_ids:
-        pieces.append(f"TEXT {_tag(OPEN, tag_ids)} body")
-    pieces += [f"TEXT {_tag(tag, tag_ids)}" for tag in (THINK_OPEN, THINK_CLOSE) if tag in tag_ids]
+    if form.opening in tag_ids:
+        pieces.append(f"TEXT {_tag(form.opening, tag_ids)} body")
+    pieces += [f"TEXT {_tag(tag, tag_ids)}" for tag in tag_ids if tag not in (form.opening, form.closing)]
     rules = [
         "start: piece* rest",
         "piece: " + " | ".join(pieces),
-        f"open[lazy]: TEXT {json.dumps(OPEN)}",
+        f"open[lazy]: TEXT {json.dumps(form.opening)}",
         "rest: TEXT",
         r"TEXT: /(.|\n)*/",
-        *_bodies(functions, tag_ids),
+        *_bodies(functions, tag_ids, form),
     ]
     return Grammar("lark", "\n".join(rules) + "\n")
 
@@ -50,12 +59,13 @@ def _tag(tag: str, tag_ids: Mapping[str, int]) -> str:
     return f"<[{tag_ids[tag]}]>" if tag in tag_ids else json.dumps(tag)
 
 
-def _bodies(functions: Sequence[dict[str, Any]], tag_ids: Mapping[str, int]) -> Iterator[str]:
+def _bodies(functions: Sequence[dict[str, Any]], tag_ids: Mapping[str, int], form: CallForm) -> Iterator[str]:
     """Rules for all of a call that follows its opening tag."""
     yield "body: " + " | ".join(f"body_{index}" for index in range(len(functions)))
     for index, function in enumerate(functions):
-        head = json.dumps(f'\n{{"name": "{function["name"]}", "arguments": ')
-        tail = json.dumps("}\n") + " " + _tag(CLOSE, tag_ids)
+        name_key, arguments_key = json.dumps(form.name_key), json.dumps(form.arguments_key)
+        head = json.dumps(f'{form.edge}{{{name_key}: "{function["name"]}", {arguments_key}: ')
+        tail = json.dumps("}" + form.edge) + " " + _tag(form.closing, tag_ids)
         schema = compact(function.get("parameters") or {"type": "object"})
         yield f"body_{index}: {head} arguments_{index} {tail}"
         yield f"arguments_{index}: %json {json.dumps(schema)}"

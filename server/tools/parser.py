@@ -12,12 +12,13 @@ Arguments are passed on as they come, once the name is known. What does not pars
 import json
 import re
 import uuid
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from server.markers import unfinished
+from server.tools.form import TAGGED
 from server.tools.json_scan import ObjectScanner
 
-OPEN, CLOSE = "<tool_call>", "</tool_call>"
+OPEN, CLOSE = TAGGED.opening, TAGGED.closing
 _HEAD = re.compile(r'\s*\{\s*"name"\s*:\s*("(?:[^"\\]|\\.)*")\s*,\s*"(?:arguments|parameters)"\s*:\s*(?=\{)')
 
 
@@ -88,7 +89,7 @@ class ToolCallParser:
 
     def _head(self, calls: list[ToolDelta]) -> str:
         head = _HEAD.match(self._held)
-        if head is not None and (name := _json(head[1])) is not None:
+        if head is not None and (name := _json(head[1])) is not None and _is_sound(name):
             calls.append(self._begin(name, ""))
             self._state, self._held, self._scanner = "arguments", self._held[head.end() :], ObjectScanner()
             return ""
@@ -115,21 +116,47 @@ class ToolCallParser:
     def _whole_call(self, body: str, calls: list[ToolDelta]) -> bool:
         """A call whose keys came in another order, or whose arguments are a string or missing."""
         call = _json(body)
-        if not isinstance(call, dict) or not isinstance(call.get("name"), str):
+        if not isinstance(call, dict) or not isinstance(call.get("name"), str) or not _is_sound(call["name"]):
             return False
         arguments = call.get("arguments", call.get("parameters", {}))
-        text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
-        calls.append(self._begin(call["name"], text))
+        calls.append(
+            self._begin(call["name"], arguments if isinstance(arguments, str) else json_text(arguments))
+        )
         self.num_complete += 1
         return True
 
     def _begin(self, name: str, arguments: str) -> ToolDelta:
         self.num_calls += 1
-        return ToolDelta(self.num_calls - 1, arguments, f"call_{uuid.uuid4().hex[:24]}", name)
+        return new_call(self.num_calls - 1, name, arguments)
+
+
+def new_call(number: int, name: str, arguments: str) -> ToolDelta:
+    """The first piece of a call, with an id of its own."""
+    return ToolDelta(number, arguments, f"call_{uuid.uuid4().hex[:24]}", name)
+
+
+def json_text(value: Any) -> str:
+    """UTF-8 can't hold half of a surrogate pair, which a model may have written as an escape: it stays one.
+    ValueError for what JSON can't hold."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    return text if text.isascii() or _is_sound(text) else json.dumps(value)
+
+
+def _is_sound(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _json(text: str) -> Any:
+    """None for what is no JSON, or whose numbers are none of JSON's."""
     try:
-        return json.loads(text)
+        return json.loads(text, parse_constant=_no_constant)
     except (ValueError, RecursionError):
         return None
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(name)

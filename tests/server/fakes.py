@@ -211,7 +211,7 @@ class Bench:
         assert self.state.bodies.used_bytes == 0
 
 
-def _decoder() -> TextDecoder:
+def _decoder(shown_ids: frozenset[int]) -> TextDecoder:
     return FakeDecoder()
 
 

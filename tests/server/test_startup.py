@@ -47,6 +47,14 @@ def half(directory: Path) -> None:
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
 
+def response_template(template: object) -> Spoil:
+    def spoil(directory: Path) -> None:
+        path = directory / "tokenizer_config.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"response_template": template}))
+
+    return spoil
+
+
 def no_tokenizer(directory: Path) -> None:
     for name in ("tokenizer.json", "tokenizer_config.json"):
         (directory / name).unlink()
@@ -64,6 +72,11 @@ BROKEN: dict[str, tuple[Spoil, str]] = {
     "tokenizer no text": (content("tokenizer.json", b"\xff\xfe\x00"), "tokenizer"),
     "template broken": (content("chat_template.jinja", b"{% for x in %}"), "chat template"),
     "template no text": (content("chat_template.jinja", b"\xff\xfe"), "chat template"),
+    "response template without fields": (response_template({"start_anchor": "a"}), "it has no fields"),
+    "response template's pattern broken": (
+        response_template({"start_anchor_pattern": "(", "fields": {"content": {}}}),
+        "response template",
+    ),
     "weights cut in half": (half, "model.safetensors can't be read"),
     "weights empty": (content("model.safetensors", b""), "model.safetensors can't be read"),
     "weights of another size": (config(intermediate_size=80), "has shape"),

@@ -1,0 +1,194 @@
+"""Answers read by a response template: as `transformers` reads them, in whatever pieces they come."""
+
+import json
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from transformers.utils.chat_parsing import parse_response
+
+from server.reader import Read
+from server.response_template import delimiter
+from server.response_template.casts import cast_arguments
+from server.response_template.reader import THOUGHTS, TemplateReader
+from server.response_template.template import ResponseTemplate
+from tests.server.response_template.examples import (
+    CHANNELS,
+    CHATML,
+    EXAMPLES,
+    PYTHON_CALLS,
+    TOOLS,
+    Example,
+    call,
+)
+
+FUNCTIONS = [one["function"] for one in TOOLS]
+
+
+def read(example: Example, cuts: set[int] | None = None, functions: Any = FUNCTIONS) -> Read:
+    reader = TemplateReader(ResponseTemplate.load(example.template), example.prompt, functions)
+    text = example.text
+    edges = sorted({0, len(text)} | {cut for cut in cuts or () if cut < len(text)})
+    reads = [reader.push(text[a:b]) for a, b in pairwise(edges)] + [reader.finish()]
+    calls = tuple(delta for one in reads for delta in one.calls)
+    assert reader.num_calls == reader.num_complete == len(calls)
+    return Read("".join(one.content for one in reads), "".join(one.reasoning for one in reads), calls)
+
+
+def message(found: Read) -> dict[str, Any]:
+    calls = [{"name": one.name, "arguments": json.loads(one.arguments)} for one in found.calls]
+    return {"content": found.content, "reasoning": found.reasoning, "calls": calls}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+@given(cuts=st.sets(st.integers(0, 250)))
+def test_as_transformers_reads_it(name: str, cuts: set[int]) -> None:
+    example = EXAMPLES[name]
+    theirs = parse_response(example.text, example.template, prefix=example.prompt, tools=TOOLS)
+    thoughts = [theirs[field] for field in THOUGHTS if field in theirs]
+    expected = {
+        "content": theirs.get("content", ""),
+        "reasoning": "".join(thoughts),
+        "calls": [one["function"] for one in _list(theirs.get("tool_calls", []))],
+    }
+    assert any(expected.values())
+    assert message(read(example, cuts)) == expected
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+MALFORMED = {
+    "no JSON": (CHATML, "a<tool_call>{nonsense}</tool_call> b"),
+    "no name": (CHATML, '<tool_call>{"arguments": {}}</tool_call>'),
+    "a list for arguments": (CHATML, '<tool_call>{"name": "f", "arguments": [1]}</tool_call>'),
+    "no number of JSON's": (CHATML, '<tool_call>{"name": "f", "arguments": {"a": NaN}}</tool_call>'),
+    "half of a surrogate pair": (CHATML, r'<tool_call>{"name": "\ud800", "arguments": {}}</tool_call>'),
+    "nested for ever": (CHATML, '<tool_call>{"name": "f", "arguments": ' + '{"a":' * 20_000),
+    "cut off": (CHATML, '<tool_call>{"name": "f", "argu'),
+    "no calls of Python": (PYTHON_CALLS, "<|calls|>[f(1)]<|/calls|>"),
+    "one good call of two": (PYTHON_CALLS, '<|calls|>[f(), g(a=exec("x"))]<|/calls|>'),
+}
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+@pytest.mark.parametrize("step", [1, 10**6])
+def test_what_is_no_call_is_given_back_as_text(name: str, step: int) -> None:
+    template, text = MALFORMED[name]
+    cuts = set(range(0, 200, step))
+    found = read(Example(template, text), cuts)
+    assert (found.content.replace(" ", ""), found.calls) == (text.replace(" ", ""), ())
+    assert not _is_message_to_transformers(template, text)
+
+
+def _is_message_to_transformers(template: dict[str, Any], text: str) -> bool:
+    try:
+        calls = parse_response(text, template, prefix="")["tool_calls"]
+        json.dumps(calls, ensure_ascii=False, allow_nan=False).encode()
+    except (ValueError, RecursionError, KeyError):
+        return False
+    functions = [one["function"] for one in calls]
+    return all("name" in function and isinstance(function["arguments"], dict) for function in functions)
+
+
+def test_half_of_a_surrogate_pair_among_arguments_stays_an_escape() -> None:
+    (found,) = read(Example(CHATML, call("f", a="\ud800"))).calls
+    assert found.arguments == r'{"a": "\ud800"}'
+
+
+def test_calls_are_text_where_none_may_be_made() -> None:
+    text = "I look. " + call("f", a=1)
+    found = read(Example(CHATML, text), functions=None)
+    assert found.content.replace(" ", "") == text.replace(" ", "")
+    assert not found.calls
+
+
+def test_texts_of_a_field_that_comes_again_are_strung_together() -> None:
+    assert read(Example(CHATML, "one " + call("f") + " two")).content == "onetwo"
+
+
+def test_it_knows_when_the_model_thinks() -> None:
+    reader = TemplateReader(ResponseTemplate.load(CHATML), "<|im_start|>assistant\n<think>\n", None)
+    assert reader.inside_thought
+    reader.push("x</think>")
+    assert not reader.inside_thought
+
+
+def test_a_prompt_without_the_anchor_is_not_read() -> None:
+    assert message(read(Example(CHATML, "yes", "user typed <think> here")))["content"] == "yes"
+
+
+def test_text_is_held_back_no_longer_than_it_could_be_a_mark() -> None:
+    reader = TemplateReader(ResponseTemplate.load(CHATML), "", FUNCTIONS)
+    assert reader.push("Hello <tool").content == "Hello"
+    assert reader.push("s> x").content == " <tools> x"
+
+
+ENDLESS = {"start_anchor": "A", "fields": {"content": {"close_pattern": r"(?:x+x+)+y"}}}
+NOWHERE = {
+    "start_anchor": "A",
+    "fields": {"content": {"open_pattern": "(?=b)", "close_pattern": "(?=b)"}, "thinking": {}},
+}
+HOLDING = {"start_anchor": "A", "fields": {"content": {"close_pattern": "a.*z"}}}
+
+
+@pytest.mark.parametrize(
+    ("template", "text"),
+    [(ENDLESS, "x" * 60), (NOWHERE, "abc"), (HOLDING, "ab" * 40_000)],
+    ids=["takes for ever", "never goes on", "holds everything back"],
+)
+def test_a_template_that_can_not_be_followed_loses_nothing(
+    monkeypatch: pytest.MonkeyPatch, template: dict[str, Any], text: str
+) -> None:
+    monkeypatch.setattr(delimiter, "SEARCH_TIMEOUT_S", 0.01)
+    reader = TemplateReader(ResponseTemplate.load(template), "", None)
+    reads = [reader.push(text), reader.push(" and"), reader.push(" more"), reader.finish()]
+    assert "".join(one.reasoning + one.content for one in reads) == text + " and more"
+    assert not reader.inside_thought
+
+
+def test_a_long_answer_is_not_kept() -> None:
+    reader = TemplateReader(ResponseTemplate.load(CHANNELS), "", None)
+    reader.push("<|channel|>final<|message|>")
+    for _ in range(1000):
+        assert reader.push("0123456789" * 10).content
+    assert len(reader._regions._text) < 10_000
+
+
+@pytest.mark.parametrize(
+    ("schema", "text", "value"),
+    [
+        ({"type": "integer"}, "7", 7),
+        ({"type": "integer"}, "7.0", 7),
+        ({"type": "integer"}, "7.5", "7.5"),
+        ({"type": "number"}, "1.50", 1.5),
+        ({"type": "number"}, "1e3", 1000),
+        ({"type": "number"}, "inf", "inf"),
+        ({"type": "boolean"}, "True", True),
+        ({"type": "boolean"}, "yes", "yes"),
+        ({"type": ["null", "integer"]}, "null", None),
+        ({"type": "integer", "nullable": True}, "None", None),
+        ({"anyOf": [{"type": "array"}, {"type": "object"}]}, '{"a": 1}', {"a": 1}),
+        ({"type": "object"}, "[1]", "[1]"),
+        ({"type": "string"}, "7", "7"),
+        ({"type": ["string", "integer"]}, "7", 7),
+        ({}, "7", "7"),
+        ("nonsense", "7", "7"),
+        ({"type": "integer"}, ["1", "x"], [1, "x"]),
+        ({"type": "array"}, ["1"], ["1"]),
+        ({"type": "integer"}, 7.5, 7.5),
+    ],
+)
+def test_arguments_that_came_as_text_get_their_type(schema: Any, text: Any, value: Any) -> None:
+    assert cast_arguments({"a": text}, {"properties": {"a": schema}}) == {"a": value}
+    template = {
+        "start_anchor": "A",
+        "fields": {"tool_calls": {"open": "(", "close": ")", "content": "json", "repeats": True}},
+    }
+    body = json.dumps({"function": {"name": "f", "arguments": {"a": text}}})
+    tools = [{"name": "f", "parameters": {"properties": {"a": schema}}}]
+    theirs = parse_response(f"({body})", template, prefix="", tools=tools)
+    assert theirs["tool_calls"][0]["function"]["arguments"] == {"a": value}
