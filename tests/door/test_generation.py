@@ -11,7 +11,7 @@ import openai
 import pytest
 
 from tests.door.conftest import Door
-from tests.door.test_openai_client import MODEL, _model_limit, ask, audio, check_usage, image, text
+from tests.door.test_openai_client import MODEL, _model_limit, _settled, ask, audio, check_usage, image, text
 
 MIX = [image(400, 56, 56), audio(0.6)]
 
@@ -186,3 +186,26 @@ def test_no_hit_across_salts(client: openai.OpenAI) -> None:
     assert cached("one") > 0
     assert cached("two") == 0
     assert cached(None) < cached("one") // 2, "the template's own words, which other tests have said"
+
+
+def test_another_salt_costs_what_a_first_request_costs(door: Door, client: openai.OpenAI) -> None:
+    """So the time until its first token can't tell that another tenant has sent the same."""
+    parts = [text("Salted again " * 20), image(411), audio(0.7, 350)]
+
+    def work(salt: str) -> dict[str, float]:
+        before = _settled(door)
+        ask(client, *parts, extra_body={"cache_salt": salt})
+        after = _settled(door)
+        return {
+            name: after[f"intarsia_engine_{name}_total"] - before[f"intarsia_engine_{name}_total"]
+            for name in WORK
+        }
+
+    first = work("three")
+    assert first["encoder_runs"] == 2
+    assert first["cached_prompt_tokens"] == 0
+    assert work("four") == first
+    assert work("three") != first
+
+
+WORK = ("computed_prompt_tokens", "cached_prompt_tokens", "encoder_runs", "encoder_hits", "media_requested")

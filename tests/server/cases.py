@@ -385,11 +385,13 @@ CASES: dict[str, Covered | NotApplicable] = {
         f"{PROOF}never_the_wrong_media.py::test_other_media_behind_equal_tokens",
     ),
     "J6": _tests(
-        "salts",
+        "salts: no hit, and no less work",
         f"{SERVER}chat.py::test_tenants_and_salts_have_namespaces_of_their_own",
         f"{SERVER}chat.py::test_refusals_name_the_field",
         f"{PROOF}never_the_wrong_media.py::test_other_namespaces_share_nothing",
         f"{DOOR}generation.py::test_no_hit_across_salts",
+        f"{DOOR}generation.py::test_another_salt_costs_what_a_first_request_costs",
+        f"{MEDIA}pipeline.py::test_what_differs_never_shares",
     ),
     "J7": _tests(
         "a good picture after a request refused for a bad one",
