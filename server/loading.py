@@ -151,7 +151,6 @@ def _think_tokens(tokenizer: Tokenizer, template: str) -> ThinkTokens | None:
 
 def _media(settings: Settings, processing: Processing) -> MediaPipeline:
     limits = MediaLimits(
-        max_items=settings.max_media_items,
         max_encoded_bytes=int(settings.max_media_bytes),
         max_image_pixels=settings.max_image_pixels,
         max_request_pixels=settings.max_request_pixels,

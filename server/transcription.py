@@ -1,9 +1,6 @@
 """A transcription is a chat of one turn: a sound, and the instruction to write down what is said in it."""
 
-import asyncio
 from typing import Any
-
-import pybase64
 
 from server.chat_format import WholeAnswer
 from server.choice import Piece
@@ -24,7 +21,7 @@ def check_takes_audio(facts: ModelFacts) -> None:
         )
 
 
-async def validate_transcription(
+def validate_transcription(
     request: TranscriptionRequest, facts: ModelFacts, settings: Settings
 ) -> ValidatedChat:
     """BadRequest or NotFound, naming the field."""
@@ -36,8 +33,7 @@ async def validate_transcription(
     sampling = SamplingFields.model_construct(
         temperature=request.temperature, stream=request.stream, cache_salt=request.cache_salt
     )
-    sound = await asyncio.to_thread(pybase64.b64encode_as_string, request.file)
-    media = MediaRef("audio", sound, "wav", "", "file")
+    media = MediaRef("audio", request.file, None, "", "file")
     check_media([media], facts, settings.max_media_items)
     text = settings.transcription_prompt
     if request.language is not None:

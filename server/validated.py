@@ -34,11 +34,11 @@ class ModelFacts(NamedTuple):
 
 @dataclass(frozen=True)
 class MediaRef:
-    """One picture or sound, not yet read. `source` is a URL or base64; `param` is its place in the request;
-    `uuid` the client's own name for it, with which the source may be empty."""
+    """One picture or sound, not yet read. `source` is a URL, base64 or a file's bytes; `param` is its place in
+    the request; `uuid` the client's own name for it, with which the source may be empty."""
 
     kind: str
-    source: str
+    source: str | bytes
     format: str | None
     options: str
     param: str

@@ -9,14 +9,14 @@ from models.processing.base import MediaLayout
 class MediaPart(NamedTuple):
     """What the client sent.
 
-    kind: "image" or "audio". source: a URL (`data:`, and where allowed `http:`, `https:`, `file:`), or with a
-    `format` the bare base64 data of an `input_audio` part.
+    kind: "image" or "audio". source: a URL (`data:`, and where allowed `http:`, `https:`, `file:`), with a
+    `format` the bare base64 data of an `input_audio` part, or an uploaded file's bytes.
     options: canonical text of the options that change the result, "" or "detail=low".
     uuid: the name that the client gave to this content. With a name the source may be without data.
     """
 
     kind: str
-    source: str
+    source: str | bytes
     format: str | None = None
     options: str = ""
     uuid: str | None = None

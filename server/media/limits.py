@@ -16,7 +16,6 @@ class MediaLimits:
     each admitted request `max_request_encoded_bytes`.
     """
 
-    max_items: int = 64
     max_encoded_bytes: int = 32 << 20
     max_request_encoded_bytes: int = 64 << 20
     max_image_pixels: int = 36_000_000
@@ -41,16 +40,8 @@ class RequestBudget:
 
     def __init__(self, limits: MediaLimits) -> None:
         self._limits = limits
-        self._num_items = 0
         self._encoded_bytes = 0
         self._used = {"image": 0.0, "audio": 0.0}
-
-    def charge_item(self) -> None:
-        self._num_items += 1
-        if self._num_items > self._limits.max_items:
-            raise MediaError(
-                f"A request takes at most {self._limits.max_items} media items.", "too_many_media_items"
-            )
 
     def charge_encoded(self, num_bytes: int) -> None:
         self._encoded_bytes += num_bytes

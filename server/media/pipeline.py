@@ -191,7 +191,6 @@ class RequestMedia:
         """Identity and layout of one part. MediaError with a published code for what this server or model
         can't take."""
         pipeline, processing = self._pipeline, self._pipeline._processing
-        self._budget.charge_item()
         if part.kind not in processing.kinds:
             raise MediaError(f"This model takes no {part.kind}.", "unsupported_media")
         source = await self._source(part)

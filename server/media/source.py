@@ -1,4 +1,4 @@
-"""From what the client wrote to the encoded bytes and their digest. Nothing is decoded here but base64.
+"""From what the client sent to the encoded bytes and their digest. Nothing is decoded here but base64.
 
 | data URL | |
 |---|---|
@@ -45,7 +45,10 @@ class SourceReader:
     async def read(self, part: MediaPart, max_bytes: int, charge: Callable[[int], None]) -> Encoded:
         """charge(num_bytes) is called before more than that is held, and may refuse. MediaError for anything
         wrong."""
-        source, scheme = part.source, part.source[:8].lower()
+        source = part.source
+        if isinstance(source, bytes):
+            return await _uploaded(source, part.kind, max_bytes, charge)
+        scheme = source[:8].lower()
         if part.format is not None:
             if part.format.lower() not in KNOWN_FORMATS:
                 message = f"Unknown audio format; use one of {', '.join(sorted(KNOWN_FORMATS))}."
@@ -59,14 +62,13 @@ class SourceReader:
             data = await asyncio.to_thread(read_file, source, self._root, max_bytes)
         else:
             raise MediaError("The media URL must be a data, http or https URL.", "invalid_image_url")
-        charge(len(data))
-        return Encoded(data, await asyncio.to_thread(lambda: hashlib.sha256(data).digest()))
+        return await _charged(data, charge)
 
 
 def has_data(part: MediaPart) -> bool:
     """False for an empty source and for a data URL that ends with its comma."""
     source = part.source
-    if part.format is not None or len(source) > _MAX_PREFIX:
+    if isinstance(source, bytes) or part.format is not None or len(source) > _MAX_PREFIX:
         return bool(source)
     return bool(source) and _DATA_URL.fullmatch(source) is None
 
@@ -78,6 +80,23 @@ def _data_start(url: str, kind: str) -> int:
     return match.end()
 
 
+async def _uploaded(data: bytes, kind: str, max_bytes: int, charge: Callable[[int], None]) -> Encoded:
+    if not data:
+        raise _empty(kind)
+    _check_size(len(data), kind, max_bytes)
+    return await _charged(data, charge)
+
+
+async def _charged(data: bytes, charge: Callable[[int], None]) -> Encoded:
+    charge(len(data))
+    return Encoded(data, await asyncio.to_thread(lambda: hashlib.sha256(data).digest()))
+
+
+def _check_size(num_bytes: int, kind: str, max_bytes: int) -> None:
+    if num_bytes > max_bytes:
+        raise MediaError(f"The {kind} is larger than {max_bytes} bytes.", _TOO_LARGE[kind])
+
+
 async def _from_base64(
     text: str, start: int, kind: str, max_bytes: int, charge: Callable[[int], None]
 ) -> Encoded:
@@ -86,8 +105,7 @@ async def _from_base64(
     if num_characters == 0:
         raise _empty(kind)
     num_bytes = num_characters // 4 * 3
-    if num_bytes - 2 > max_bytes:
-        raise MediaError(f"The {kind} is larger than {max_bytes} bytes.", _TOO_LARGE[kind])
+    _check_size(num_bytes - 2, kind, max_bytes)
     charge(num_bytes)
     slices: list[bytes] = []
     digest = hashlib.sha256()

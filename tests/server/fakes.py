@@ -172,9 +172,10 @@ class FakeMedia:
 
     async def resolve(self, part: MediaPart) -> ResolvedMedia:
         self.num_resolved += 1
-        if "bad" in part.source:
+        data = part.source if isinstance(part.source, bytes) else part.source.encode()
+        if b"bad" in data:
             raise MediaError("The image can't be read.", "image_parse_error")
-        return ResolvedMedia(part.kind, MediaKey(content_digest(part.source.encode())), MediaLayout(4))
+        return ResolvedMedia(part.kind, MediaKey(content_digest(data)), MediaLayout(4))
 
     async def prepare(self, key: bytes) -> PreparedMedia:
         return {}

@@ -261,7 +261,6 @@ SOUND_PART = MediaPart("audio", factory.data_url(SOUND))
             "image_too_large",
         ),
         (MediaLimits(max_image_pixels=64 * 48 - 1), [picture()], "image_too_large"),
-        (MediaLimits(max_items=1), [picture(), picture()], "too_many_media_items"),
         (MediaLimits(max_encoded_bytes=100), [picture()], "image_file_too_large"),
         (MediaLimits(max_request_encoded_bytes=len(PICTURE)), [picture(), picture()], "image_file_too_large"),
         (MediaLimits(max_request_audio_seconds=1.5), [SOUND_PART, SOUND_PART], "audio_too_long"),

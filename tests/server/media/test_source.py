@@ -34,6 +34,12 @@ def refusal(part: MediaPart, max_bytes: int = 1 << 25) -> str:
     return caught.value.code
 
 
+def test_a_files_bytes_are_taken_as_they_are() -> None:
+    assert read(MediaPart("audio", DATA), len(DATA)) == Encoded(DATA, hashlib.sha256(DATA).digest())
+    assert refusal(MediaPart("audio", DATA), len(DATA) - 1) == "audio_file_too_large"
+    assert refusal(MediaPart("audio", b"")) == "audio_too_short"
+
+
 @pytest.mark.parametrize(
     "prefix",
     [
