@@ -5,24 +5,17 @@ differs by a few flags. Knows nothing of media, and nothing of how keys and valu
 PagedAttention it is given.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 
+from models.activations import ACTIVATIONS
 from models.checkpoint import CheckpointError
 from models.interface import AttentionSpec, FusedDecoder, PackedMatrix, PagedAttention
 from models.rotary import Rotary, apply_rotary
 from models.weights import Weights
-
-ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
-    "silu": F.silu,
-    "gelu": F.gelu,
-    "gelu_pytorch_tanh": lambda x: F.gelu(x, approximate="tanh"),
-    "relu": F.relu,
-}
 
 _QKV_BIAS = {"qwen2", "qwen2_vl_text", "qwen2_5_vl_text", "qwen2_5_omni_text"}
 _QK_NORM = {"qwen3", "qwen3_vl_text"}

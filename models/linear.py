@@ -1,19 +1,24 @@
 """Linear maps of encoders: weights as published, and packed as a CPU's matrix products read them."""
 
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 
+from models.activations import ACTIVATIONS
 from models.weights import Weights
 
 Map = Callable[[torch.Tensor], torch.Tensor]
 """[..., in] -> [..., out]"""
-Activation = Literal["none", "gelu", "silu"]
 
-_ACTIVATIONS: dict[Activation, Map] = {"none": lambda x: x, "gelu": F.gelu, "silu": F.silu}
-_ONEDNN_NAMES: dict[Activation, str] = {"none": "none", "gelu": "gelu", "silu": "swish"}
+_ONEDNN = {
+    None: ("none", ""),
+    "gelu": ("gelu", "none"),
+    "gelu_pytorch_tanh": ("gelu", "tanh"),
+    "silu": ("swish", ""),
+}
+"""Name and algorithm of what its products can apply by themselves."""
 
 
 class Linear(NamedTuple):
@@ -37,18 +42,22 @@ def stack(*parts: Linear) -> Linear:
     return Linear(torch.cat([part.weight for part in parts]), torch.cat(biases))
 
 
-def packed(linear: Linear, activation: Activation = "none") -> Map:
-    """The map followed by the activation; in bfloat16 on a CPU one product of oneDNN, its weight packed once.
+def packed(linear: Linear, activation: str | None = None) -> Map:
+    """The map followed by an activation of ACTIVATIONS; in bfloat16 on a CPU one product of oneDNN, its weight
+    packed once.
 
-    There the activation sees sums before they are rounded; everywhere else it is computed after.
+    There most activations see sums before they are rounded; everywhere else they are computed after.
     """
     weight, bias = linear
-    if weight.device.type != "cpu" or weight.dtype != torch.bfloat16 or not _has_onednn():
-        act = _ACTIVATIONS[activation]
-        return linear if activation == "none" else lambda x: act(linear(x))
+    on_cpu = weight.device.type == "cpu" and weight.dtype == torch.bfloat16 and _has_onednn()
+    if activation is not None and not (on_cpu and activation in _ONEDNN):
+        act, plain = ACTIVATIONS[activation], packed(linear)
+        return lambda x: act(plain(x))
+    if not on_cpu:
+        return linear
     ops = torch.ops.mkldnn
     tiles = ops._reorder_linear_weight(weight.contiguous())
-    name, algorithm = _ONEDNN_NAMES[activation], "none" if activation == "gelu" else ""
+    name, algorithm = _ONEDNN[activation]
     return lambda x: ops._linear_pointwise(x, tiles, bias, name, [], algorithm)
 
 

@@ -38,7 +38,7 @@ def load_model(
     )
     config = read_config(checkpoint)
     try:
-        return model_class.load(checkpoint, config, weights, load_processing(checkpoint), resolved, target)
+        return model_class.load(checkpoint, config, weights, load_processing(checkpoint))
     except (ArithmeticError, AttributeError, LookupError, TypeError) as error:  # sizes of no possible model
         raise CheckpointError(
             f"{checkpoint.path / 'config.json'} describes no model that can be built: "

@@ -18,6 +18,7 @@ class Family(NamedTuple):
 
 
 _TEXT = Family("models.processing.text:TextProcessing", "models.families.text:TextModel")
+_QWEN2_VL = Family("models.processing.qwen2_vl:Qwen2VLProcessing", "models.families.qwen2_vl:Qwen2VLModel")
 _QWEN2_5_OMNI = Family(
     "models.processing.qwen2_5_omni:Qwen2_5OmniProcessing", "models.families.qwen2_5_omni:Qwen2_5OmniModel"
 )
@@ -30,12 +31,8 @@ FAMILIES = {
     "UltravoxModel": Family(
         "models.processing.ultravox:UltravoxProcessing", "models.families.ultravox:UltravoxModel"
     ),
-    "Qwen2VLForConditionalGeneration": Family(
-        "models.processing.qwen2_vl:Qwen2VLProcessing", "models.families.qwen2_vl:Qwen2VLModel"
-    ),
-    "Qwen2_5_VLForConditionalGeneration": Family(
-        "models.processing.qwen2_vl:Qwen2_5VLProcessing", "models.families.qwen2_5_vl:Qwen2_5VLModel"
-    ),
+    "Qwen2VLForConditionalGeneration": _QWEN2_VL,
+    "Qwen2_5_VLForConditionalGeneration": _QWEN2_VL,
     "Qwen2_5OmniForConditionalGeneration": _QWEN2_5_OMNI,
     "Qwen2_5OmniModel": _QWEN2_5_OMNI,
     "Qwen2_5OmniThinkerForConditionalGeneration": _QWEN2_5_OMNI,

@@ -6,17 +6,18 @@ pooling of neighbours. Knows nothing of samples or tokens. One sound at a time.
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 
 from models.checkpoint import CheckpointError
-from models.encoder_attention import Runs, attend_in_runs
-from models.linear import Linear, Map, packed, stack, take_linear
+from models.encoder_attention import attend_in_runs
+from models.encoder_block import WHISPER, BlockSizes, EncoderBlock, take_norm
+from models.families.whisper import EPS, take_convolution
+from models.linear import packed, take_linear
 from models.weights import Weights
-
-_EPS = 1e-5
 
 
 @dataclass(frozen=True)
@@ -47,34 +48,19 @@ class AudioConfig:
         )
 
 
-class Norm(NamedTuple):
-    weight: torch.Tensor
-    bias: torch.Tensor
-
-    def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        return F.layer_norm(x, self.weight.shape, self.weight, self.bias, _EPS)
-
-
-class AudioBlock(NamedTuple):
-    norm1: Norm
-    qkv: Map
-    out: Map
-    norm2: Norm
-    fc1: Map
-    fc2: Map
-
-
 class QwenAudio:
     """A tower's weights, taken from `weights` as seen below the tower's prefix."""
 
     def __init__(self, config: AudioConfig, weights: Weights) -> None:
         self.config = config
-        self.conv1 = _take_conv(weights, "conv1", config.num_mel_bins, config.width)
-        self.conv2 = _take_conv(weights, "conv2", config.width, config.width)
+        self.conv1 = take_convolution(weights, "conv1", config.num_mel_bins, config.width)
+        self.conv2 = take_convolution(weights, "conv2", config.width, config.width)
         positions = _sinusoids((config.chunk_frames + 1) // 2, config.width)
         self.positions = positions.to(device=weights.device, dtype=weights.dtype)
-        self.blocks = [_take_block(config, weights.prefixed(f"layers.{i}.")) for i in range(config.depth)]
-        self.final_norm = _take_norm(weights, "ln_post", config.width)
+        sizes = BlockSizes(config.width, config.num_heads, config.mlp_width, EPS, "gelu")
+        views = (weights.prefixed(f"layers.{index}.") for index in range(config.depth))
+        self.blocks = [EncoderBlock(sizes, WHISPER, view) for view in views]
+        self.final_norm = take_norm(weights, "ln_post", config.width, EPS)
         self.proj = packed(take_linear(weights, "proj", config.width, config.out_width))
 
     def __call__(self, features: torch.Tensor) -> torch.Tensor:
@@ -87,8 +73,7 @@ class QwenAudio:
         hidden = torch.cat([chunk.flatten(0, 1) for chunk in chunks])
         runs = [(chunk.shape[0], chunk.shape[1]) for chunk in chunks]
         for block in self.blocks:
-            hidden = self._attention(block, block.norm1(hidden), runs).add_(hidden)
-            hidden = block.fc2(block.fc1(block.norm2(hidden))).add_(hidden)
+            hidden = block(hidden, partial(attend_in_runs, runs=runs))
         pairs = hidden[: len(hidden) // 2 * 2].unflatten(0, (-1, 2))
         return self.proj(self.final_norm((pairs[:, 0] + pairs[:, 1]) / 2))
 
@@ -97,37 +82,6 @@ class QwenAudio:
         x = F.gelu(F.conv1d(chunks, *self.conv1, padding=1))
         x = F.gelu(F.conv1d(x, *self.conv2, stride=2, padding=1)).transpose(1, 2)
         return x + self.positions[: x.shape[1]]
-
-    def _attention(self, block: AudioBlock, x: torch.Tensor, runs: Runs) -> torch.Tensor:
-        q, k, v = block.qkv(x).unflatten(-1, (3, self.config.num_heads, -1)).permute(1, 2, 0, 3)
-        return block.out(attend_in_runs(q, k, v, runs))
-
-
-def _take_block(config: AudioConfig, weights: Weights) -> AudioBlock:
-    width = config.width
-    key = weights.take("self_attn.k_proj.weight", shape=(width, width))
-    qkv = stack(
-        take_linear(weights, "self_attn.q_proj", width, width),
-        Linear(key, key.new_zeros(width)),
-        take_linear(weights, "self_attn.v_proj", width, width),
-    )
-    return AudioBlock(
-        norm1=_take_norm(weights, "self_attn_layer_norm", width),
-        qkv=packed(qkv),
-        out=packed(take_linear(weights, "self_attn.out_proj", width, width)),
-        norm2=_take_norm(weights, "final_layer_norm", width),
-        fc1=packed(take_linear(weights, "fc1", width, config.mlp_width), "gelu"),
-        fc2=packed(take_linear(weights, "fc2", config.mlp_width, width)),
-    )
-
-
-def _take_norm(weights: Weights, name: str, width: int) -> Norm:
-    return Norm(weights.take(f"{name}.weight", shape=(width,)), weights.take(f"{name}.bias", shape=(width,)))
-
-
-def _take_conv(weights: Weights, name: str, inputs: int, outputs: int) -> tuple[torch.Tensor, torch.Tensor]:
-    weight = weights.take(f"{name}.weight", shape=(outputs, inputs, 3))
-    return weight, weights.take(f"{name}.bias", shape=(outputs,))
 
 
 def _sinusoids(length: int, width: int) -> torch.Tensor:

@@ -38,12 +38,17 @@ class VisionConfig:
     gated: bool
     """Qwen2.5's blocks: RMS norms and a gated MLP, instead of layer norms and a plain one."""
     split_qkv: bool
+    """Queries, keys and values are published apart (Omni)."""
     window: int
     full_layers: frozenset[int]
 
     @classmethod
-    def plain(cls, vision: Any) -> "VisionConfig":
-        """vision: the vision part of a Qwen2-VL configuration."""
+    def of(cls, vision: Any) -> "VisionConfig":
+        """vision: the vision part of a configuration of Qwen2-VL, Qwen2.5-VL or Qwen2.5-Omni."""
+        return cls._plain(vision) if vision.model_type == "qwen2_vl_vision" else cls._windowed(vision)
+
+    @classmethod
+    def _plain(cls, vision: Any) -> "VisionConfig":
         _require_activation(vision.hidden_act, "quick_gelu")
         return cls(
             depth=vision.depth,
@@ -60,8 +65,7 @@ class VisionConfig:
         )
 
     @classmethod
-    def windowed(cls, vision: Any, split_qkv: bool = False) -> "VisionConfig":
-        """vision: the vision part of a Qwen2.5 configuration. split_qkv: q, k, v published apart (Omni)."""
+    def _windowed(cls, vision: Any) -> "VisionConfig":
         _require_activation(vision.hidden_act, "silu")
         return cls(
             depth=vision.depth,
@@ -72,7 +76,7 @@ class VisionConfig:
             patch_shape=_patch_shape(vision),
             merge=vision.spatial_merge_size,
             gated=True,
-            split_qkv=split_qkv,
+            split_qkv=vision.model_type == "qwen2_5_omni_vision_encoder",
             window=vision.window_size // vision.spatial_merge_size // vision.patch_size,
             full_layers=frozenset(vision.fullatt_block_indexes),
         )
@@ -184,13 +188,9 @@ def _take_mlp(config: VisionConfig, weights: Weights) -> Map:
         up = packed(take_linear(weights, "mlp.up_proj", width, inner))
         down = packed(take_linear(weights, "mlp.down_proj", inner, width))
         return lambda x: down(gate(x).mul_(up(x)))
-    first = packed(take_linear(weights, "mlp.fc1", width, inner))
+    first = packed(take_linear(weights, "mlp.fc1", width, inner), "quick_gelu")
     second = packed(take_linear(weights, "mlp.fc2", inner, width))
-    return lambda x: second(_quick_gelu(first(x)))
-
-
-def _quick_gelu(x: torch.Tensor) -> torch.Tensor:
-    return torch.sigmoid(1.702 * x).mul_(x)
+    return lambda x: second(first(x))
 
 
 def _take_norm(config: VisionConfig, weights: Weights, name: str) -> Map:

@@ -3,15 +3,15 @@
 Encoder and language model may lie in checkpoints of their own, which the configuration names.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import torch
 import torch.nn.functional as F
 
+from models.activations import ACTIVATIONS
 from models.checkpoint import Checkpoint, CheckpointError
 from models.configs import build_config, read_config
-from models.decoder import ACTIVATIONS, Decoder, DecoderConfig, rms_norm
+from models.decoder import Decoder, DecoderConfig, rms_norm
 from models.families.text import TextModel
 from models.families.whisper import WhisperConfig, WhisperEncoder
 from models.interface import EncoderInput
@@ -70,19 +70,13 @@ class UltravoxModel(TextModel):
 
     @classmethod
     def load(
-        cls,
-        checkpoint: Checkpoint,
-        config: Any,
-        weights: Weights,
-        processing: Any,
-        dtype: torch.dtype,
-        device: torch.device,
-    ) -> "UltravoxModel":
+        cls, checkpoint: Checkpoint, config: Any, weights: Weights, processing: UltravoxProcessing
+    ) -> Self:
         """config: not used. Parts that the checkpoint itself holds win over those it names."""
         if checkpoint.config.get("audio_latency_block_size"):
             raise CheckpointError("An Ultravox with blockwise attention in its encoder is not supported")
         decoder = _load_decoder(checkpoint, weights)
-        model = cls(checkpoint.architecture, processing, decoder, weights)
+        model = cls(checkpoint, processing, decoder)
         model.encoder = _load_encoder(checkpoint, weights)
         model.projector = Projector(
             checkpoint.config,
@@ -92,17 +86,14 @@ class UltravoxModel(TextModel):
         )
         return model
 
-    @torch.inference_mode()
-    def encode(self, kind: str, items: Sequence[EncoderInput]) -> list[torch.Tensor]:
-        return [self._encode(item.arrays["features"].to(self.dtype)) for item in items]
-
-    def _encode(self, features: torch.Tensor) -> torch.Tensor:
-        """[mels, frames] -> [tokens, hidden size]: piece by piece, each cut to its own tokens.
+    def encode_one(self, kind: str, item: EncoderInput) -> torch.Tensor:
+        """Piece by piece, each cut to its own tokens.
 
         The published code pads all pieces after the first to the whole context and hides the padding from
         attention; but what the padding itself becomes still reaches the last token, where it fills up the
         stack. So that much padding is encoded here too.
         """
+        features = item.arrays["features"].to(self.dtype)  # [mels, frames]
         tokens = []
         for start, end, num_tokens in self.processing.pieces(features.shape[1]):
             num_frames = end - start

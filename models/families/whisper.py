@@ -1,17 +1,17 @@
 """Whisper's encoder, for sounds of any length up to its context. Knows nothing of samples or tokens."""
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 
 from models.checkpoint import CheckpointError
 from models.encoder_attention import attend
-from models.linear import Linear, Map, packed, stack, take_linear
+from models.encoder_block import WHISPER, BlockSizes, EncoderBlock, take_norm
 from models.weights import Weights
 
-_EPS = 1e-5
+EPS = 1e-5
 _FLOAT16_LIMIT = torch.finfo(torch.float16).max - 1000
 
 
@@ -44,35 +44,19 @@ class WhisperConfig:
         )
 
 
-class Affine(NamedTuple):
-    """weight [out, in, 3] of a convolution, or [width] of a layer norm, and its bias."""
-
-    weight: torch.Tensor
-    bias: torch.Tensor
-
-
-class WhisperLayer(NamedTuple):
-    """One layer; the rows of query, key and value are fused in this order, the activation into `up`."""
-
-    attention_norm: Affine
-    qkv: Map
-    out: Map
-    mlp_norm: Affine
-    up: Map
-    down: Map
-
-
 class WhisperEncoder:
     """weights: as seen below the encoder's prefix."""
 
     def __init__(self, config: WhisperConfig, weights: Weights) -> None:
         width = config.width
         self.config = config
-        self.conv1 = _take(weights, "conv1", width, config.num_mels, 3)
-        self.conv2 = _take(weights, "conv2", width, width, 3)
+        self.conv1 = take_convolution(weights, "conv1", config.num_mels, width)
+        self.conv2 = take_convolution(weights, "conv2", width, width)
         self.positions = weights.take("embed_positions.weight", shape=(config.max_positions, width))
-        self.layers = [_take_layer(config, weights.prefixed(f"layers.{i}.")) for i in range(config.depth)]
-        self.final_norm = _take(weights, "layer_norm", width)
+        sizes = BlockSizes(width, config.num_heads, config.mlp_width, EPS, "gelu")
+        views = (weights.prefixed(f"layers.{index}.") for index in range(config.depth))
+        self.blocks = [EncoderBlock(sizes, WHISPER, view) for view in views]
+        self.final_norm = take_norm(weights, "layer_norm", width, EPS)
 
     def __call__(self, features: torch.Tensor, num_valid: int) -> torch.Tensor:
         """features [batch, mels, frames] -> [batch, ceil(frames / 2), width].
@@ -82,37 +66,20 @@ class WhisperEncoder:
         x = F.gelu(F.conv1d(features, *self.conv1, padding=1))
         x = F.gelu(F.conv1d(x, *self.conv2, stride=2, padding=1)).transpose(1, 2)
         x = x + self.positions[: x.shape[1]]
-        for layer in self.layers:
-            x = self._attention(layer, x, num_valid).add_(x)
-            x = layer.down(layer.up(_norm(x, layer.mlp_norm))).add_(x)
+
+        def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+            return attend(q, k[:, :, :num_valid], v[:, :, :num_valid]).transpose(1, 2).flatten(2)
+
+        for block in self.blocks:
+            x = block(x, attention)
             if x.dtype is torch.float16:
                 x = x.clamp(-_FLOAT16_LIMIT, _FLOAT16_LIMIT)
-        return _norm(x, self.final_norm)
-
-    def _attention(self, layer: WhisperLayer, x: torch.Tensor, num_valid: int) -> torch.Tensor:
-        qkv = layer.qkv(_norm(x, layer.attention_norm))
-        q, k, v = qkv.unflatten(-1, (3, self.config.num_heads, -1)).permute(2, 0, 3, 1, 4)
-        out = attend(q, k[:, :, :num_valid], v[:, :, :num_valid])
-        return layer.out(out.transpose(1, 2).flatten(2))
+        return self.final_norm(x)
 
 
-def _norm(x: torch.Tensor, norm: Affine) -> torch.Tensor:
-    return F.layer_norm(x, norm.weight.shape, norm.weight, norm.bias, _EPS)
-
-
-def _take(weights: Weights, name: str, *shape: int) -> Affine:
-    return Affine(weights.take(f"{name}.weight", shape=shape), weights.take(f"{name}.bias", shape=shape[:1]))
-
-
-def _take_layer(config: WhisperConfig, weights: Weights) -> WhisperLayer:
-    width, inner = config.width, config.mlp_width
-    query, value = (take_linear(weights, f"self_attn.{name}_proj", width, width) for name in "qv")
-    key = weights.take("self_attn.k_proj.weight", shape=(width, width))
-    return WhisperLayer(
-        attention_norm=_take(weights, "self_attn_layer_norm", width),
-        qkv=packed(stack(query, Linear(key, key.new_zeros(width)), value)),
-        out=packed(take_linear(weights, "self_attn.out_proj", width, width)),
-        mlp_norm=_take(weights, "final_layer_norm", width),
-        up=packed(take_linear(weights, "fc1", width, inner), "gelu"),
-        down=packed(take_linear(weights, "fc2", inner, width)),
-    )
+def take_convolution(
+    weights: Weights, name: str, inputs: int, outputs: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Weight [outputs, inputs, 3] and bias of a convolution over three frames."""
+    weight = weights.take(f"{name}.weight", shape=(outputs, inputs, 3))
+    return weight, weights.take(f"{name}.bias", shape=(outputs,))

@@ -10,16 +10,15 @@ from PIL import Image
 
 from kvcache.spans import MediaSpan
 from models.checkpoint import Checkpoint
-from models.processing.base import MediaError, MediaLayout, Placeholder, PositionTable, PreparedMedia
+from models.processing.base import MediaLayout, Placeholder, PositionTable, PreparedMedia
 from models.processing.image import PatchedImages
+from models.processing.text import TextProcessing
 
 
-class Qwen2VLProcessing:
-    """`Processing` of Qwen2-VL. A placeholder for each merged patch; the template writes the brackets."""
+class Qwen2VLProcessing(TextProcessing):
+    """`Processing` of both. A placeholder for each merged patch; the template writes the brackets."""
 
     kinds = frozenset({"image"})
-    bidirectional_kinds: frozenset[str] = frozenset()
-    sampling_rate = 0
 
     def __init__(self, images: PatchedImages, image_token: str, image_token_id: int) -> None:
         self.images = images
@@ -36,34 +35,24 @@ class Qwen2VLProcessing:
         )
 
     def marker(self, kind: str) -> str:
-        _require(kind == "image", kind)
-        return self.image_token
+        return self.image_token if kind == "image" else super().marker(kind)
 
     def image_layout(self, width: int, height: int, options: str = "") -> MediaLayout:
         return self.images.layout(width, height, options)
-
-    def audio_layout(self, num_samples: int) -> MediaLayout:
-        raise MediaError("This model takes no audio.", "unsupported_media")
 
     def prepare_image(self, image: Image.Image, options: str = "") -> PreparedMedia:
         """patches: see `PatchedImages.prepare`."""
         return self.images.prepare(image, options)
 
-    def prepare_audio(self, samples: np.ndarray) -> PreparedMedia:
-        raise MediaError("This model takes no audio.", "unsupported_media")
-
     def placeholder(self, kind: str, layout: MediaLayout) -> Placeholder:
-        _require(kind == "image", kind)
+        if kind != "image":
+            return super().placeholder(kind, layout)
         return Placeholder([self.image_token_id] * layout.num_tokens, [(0, layout.num_tokens)])
 
     def positions(
         self, num_tokens: int, spans: Sequence[MediaSpan], items: Sequence[tuple[str, MediaLayout]]
     ) -> PositionTable:
         return mrope_positions(num_tokens, spans, items, self.images.merge_size)
-
-
-class Qwen2_5VLProcessing(Qwen2VLProcessing):
-    """The same for Qwen2.5-VL, whose still pictures follow the same rules."""
 
 
 def mrope_positions(
@@ -98,8 +87,3 @@ def _count_on(ids: np.ndarray, position: int) -> int:
     """Fill ids [3, n] with position, position + 1, ... on all axes; returns the next position."""
     ids[:] = np.arange(position, position + ids.shape[1])
     return position + ids.shape[1]
-
-
-def _require(known: bool, kind: str) -> None:
-    if not known:
-        raise ValueError(f"this model takes no {kind}")

@@ -52,4 +52,4 @@ class TextProcessing:
 
 
 def _refused(kind: str) -> MediaError:
-    return MediaError(f"This model takes no {kind}", f"{kind}_not_supported")
+    return MediaError(f"This model takes no {kind}.", "unsupported_media")

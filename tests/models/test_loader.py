@@ -8,7 +8,9 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from models.checkpoint import Checkpoint, CheckpointError
+from models.interface import EncoderInput
 from models.loader import load_model, resolve_dtype
+from models.processing.base import MediaLayout
 from models.registry import FAMILIES, family, import_class, load_processing
 from tests.checkpoints import tiny_llama, tiny_qwen3, write_json
 
@@ -45,7 +47,7 @@ def test_what_a_model_says_of_itself(tmp_path: Path) -> None:
     assert model.attention[:4] == (4, 2, 32, 32**-0.5)
     assert model.processing.kinds == frozenset()
     with pytest.raises(ValueError, match="no encoder"):
-        model.encode("image", [])
+        model.encode("image", [EncoderInput({}, MediaLayout(1))])
 
 
 def test_made_up_weights_need_a_configuration_alone(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from models.checkpoint import Checkpoint
 from models.processing.base import MediaError, MediaLayout
 from models.processing.image import LOW_DETAIL_PIXELS, PatchedImages
 from models.processing.qwen2_5_omni import Qwen2_5OmniProcessing
-from models.processing.qwen2_vl import Qwen2_5VLProcessing, Qwen2VLProcessing, mrope_positions
+from models.processing.qwen2_vl import Qwen2VLProcessing, mrope_positions
 from tests import checkpoints_qwen as tiny
 
 SIZES = [
@@ -222,9 +222,7 @@ def test_the_processors_own_file_comes_first(tmp_path: Path) -> None:
 
 def test_a_fingerprint_tells_apart_what_gives_other_arrays() -> None:
     processors = [
-        cls(PatchedImages(settings), "<|image_pad|>", 5)
-        for cls in (Qwen2VLProcessing, Qwen2_5VLProcessing)
-        for settings in SETTINGS.values()
+        Qwen2VLProcessing(PatchedImages(settings), "<|image_pad|>", 5) for settings in SETTINGS.values()
     ]
     processors += [short_extractor(seconds)[0] for seconds in (5, 6)]
     prints = [processor.fingerprint for processor in processors]

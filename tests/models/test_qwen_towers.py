@@ -37,17 +37,14 @@ TOWERS = {
     "qwen2_vl": (
         Qwen2VisionTransformerPretrainedModel,
         Qwen2VLConfig(vision_config={**PLAIN, "initializer_range": 0.1}).vision_config,
-        VisionConfig.plain,
     ),
     "qwen2_5_vl": (
         Qwen2_5_VisionTransformerPretrainedModel,
         Qwen2_5_VLConfig(vision_config={**WINDOWED, "initializer_range": 0.1}).vision_config,
-        VisionConfig.windowed,
     ),
     "qwen2_5_omni": (
         Qwen2_5OmniVisionEncoder,
         Qwen2_5OmniThinkerConfig(vision_config={**WINDOWED, "initializer_range": 0.1}).vision_config,
-        lambda vision: VisionConfig.windowed(vision, split_qkv=True),
     ),
 }
 VALUES = np.linspace((-1.8, -1.7, -1.5), (1.9, 2.0, 2.1), 256, dtype=np.float32)
@@ -68,9 +65,9 @@ def randomised(reference: torch.nn.Module) -> tuple[torch.nn.Module, Weights]:
 
 @pytest.fixture(scope="module", params=TOWERS)
 def vision(request: pytest.FixtureRequest) -> tuple[torch.nn.Module, QwenVision]:
-    cls, config, own = TOWERS[request.param]
+    cls, config = TOWERS[request.param]
     reference, weights = randomised(cls._from_config(config))
-    return reference, QwenVision(own(config), weights, VALUES)
+    return reference, QwenVision(VisionConfig.of(config), weights, VALUES)
 
 
 def patches(rows: int, columns: int) -> torch.Tensor:

@@ -195,7 +195,7 @@ def test_trained_tensors_of_its_own_win_over_those_of_the_checkpoint_it_names(tm
     tensors = load_file(directory / "model.safetensors")
     tensors["audio_tower.layers.1.fc2.bias"] = torch.full((32,), 3.0)
     save_file(tensors, directory / "model.safetensors")
-    assert load(directory).encoder.layers[1].down.bias.unique().tolist() == [3.0]
+    assert load(directory).encoder.blocks[1].down.bias.unique().tolist() == [3.0]
     assert not torch.allclose(encode(load(directory), sound(1)), before, atol=0.01)
 
 
