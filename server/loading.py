@@ -31,6 +31,7 @@ from server.settings import Settings
 from server.tokenizer import Tokenizer
 from server.tools.form import TAGGED
 from server.tools.grammar import TAGS
+from server.transcription import instruction
 from server.validated import ModelFacts
 
 logger = logging.getLogger("intarsia")
@@ -127,6 +128,7 @@ def _runtime(settings: Settings, checkpoint: Checkpoint, front: _Front, engine: 
         max_token_chars=tokenizer.max_token_chars,
         tag_ids={tag: token_id for tag, token_id in tag_ids.items() if token_id not in eos_token_ids},
         call_form=call_form(template) if template is not None else TAGGED,
+        transcription_prompt=instruction(settings, checkpoint.generation_config),
     )
     return Runtime(
         engine=engine,

@@ -59,7 +59,8 @@ refused too, unless `--allow-unknown-fields` is set.
 
 ## What holds for /v1/audio/transcriptions
 
-- A sound becomes one chat turn: the sound, then the operator's `--transcription-prompt`, then what
+- A sound becomes one chat turn: the sound, then `--transcription-prompt` (by default what the checkpoint's
+  generation_config.json says under `transcription_prompt`, else a sentence for any model), then what
   `language` and `prompt` add. Any model that takes audio can be asked; how well it transcribes is the
   model's own affair.
 - A transcript that the context cuts off is an error (`context_length_exceeded`), as no field could say that

@@ -114,10 +114,11 @@ class Settings(BaseModel):
     )
     max_audio_seconds: float = Field(600.0, gt=0, description="Length of one sound; decoding stops there.")
 
-    transcription_prompt: str = Field(
-        "Transcribe the speech in this audio word for word. Answer with the transcript only.",
+    transcription_prompt: str | None = Field(
+        None,
         min_length=1,
-        description="What the model is asked to do with the sound of a transcription request.",
+        description="What the model is asked to do with the sound of a transcription request. None: what the "
+        "checkpoint's generation_config.json says under this name, else a sentence for any model.",
     )
 
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="What is logged.")

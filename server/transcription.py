@@ -1,5 +1,6 @@
 """A transcription is a chat of one turn: a sound, and the instruction to write down what is said in it."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from server.chat_format import WholeAnswer
@@ -13,6 +14,15 @@ from server.settings import Settings
 from server.validate import answer_options, check_model
 from server.validated import AS_MANY_AS_FIT, Conversation, MediaRef, ModelFacts, ValidatedChat
 
+INSTRUCTION = "Transcribe the speech in this audio word for word. Answer with the transcript only."
+
+
+def instruction(settings: Settings, generation_config: Mapping[str, Any]) -> str:
+    """What a sound is sent with: the operator's words, else the checkpoint's own, else those for any
+    model."""
+    own = generation_config.get("transcription_prompt")
+    return settings.transcription_prompt or (own if isinstance(own, str) and own else INSTRUCTION)
+
 
 def check_takes_audio(facts: ModelFacts) -> None:
     if "audio" not in facts.media_kinds:
@@ -22,7 +32,7 @@ def check_takes_audio(facts: ModelFacts) -> None:
 
 
 def validate_transcription(
-    request: TranscriptionRequest, facts: ModelFacts, settings: Settings
+    request: TranscriptionRequest, facts: ModelFacts, max_media_items: int
 ) -> ValidatedChat:
     """BadRequest or NotFound, naming the field."""
     check_model(request.model, facts)
@@ -34,8 +44,8 @@ def validate_transcription(
         temperature=request.temperature, stream=request.stream, cache_salt=request.cache_salt
     )
     media = MediaRef("audio", request.file, None, "", "file")
-    check_media([media], facts, settings.max_media_items)
-    text = settings.transcription_prompt
+    check_media([media], facts, max_media_items)
+    text = facts.transcription_prompt
     if request.language is not None:
         text += f" The language is {request.language}."
     if request.prompt is not None:

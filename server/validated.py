@@ -30,12 +30,14 @@ class ModelFacts(NamedTuple):
     """Tags of calls, thoughts and the like that are single tokens of this model."""
     call_form: CallForm | None = TAGGED
     """How the model writes calls; None: in a way that no grammar can enforce."""
+    transcription_prompt: str = ""
+    """What a sound that is to be transcribed is sent with."""
 
 
 @dataclass(frozen=True)
 class MediaRef:
-    """One picture or sound, not yet read. `source` is a URL, base64 or a file's bytes; `param` is its place in
-    the request; `uuid` the client's own name for it, with which the source may be empty."""
+    """One picture or sound, not yet read. `source` is a URL, base64 or a file's bytes; `param` is its place
+    in the request; `uuid` the client's own name for it, with which the source may be empty."""
 
     kind: str
     source: str | bytes

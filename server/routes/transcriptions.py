@@ -22,7 +22,7 @@ async def transcriptions(request: Request) -> EventStream | WholeResponse:
     check_takes_audio(runtime.facts)
     state.admission.check_queue()
     wire = await read_upload(request, TranscriptionRequest)
-    validated = validate_transcription(wire, runtime.facts, state.settings)
+    validated = validate_transcription(wire, runtime.facts, state.settings.max_media_items)
     form = TranscriptForm(bool(wire.include))
     tenant = tenant_of(request)
     if wire.stream:

@@ -11,6 +11,7 @@ import pytest
 
 from server.prompt import RenderedPrompt
 from server.settings import Settings
+from server.transcription import INSTRUCTION, instruction
 from tests.server.fakes import Bench, FakeMedia, FakePrompts, say
 from tests.server.live import serving
 from tests.server.test_chat import client
@@ -18,7 +19,6 @@ from tests.server.test_stream_live import connect, eventually, read_all, read_un
 
 URL = "/v1/audio/transcriptions"
 SOUND = b"RIFF....WAVEfmt "
-INSTRUCTION = Settings().transcription_prompt
 
 
 class SoundPrompts(FakePrompts):
@@ -46,7 +46,8 @@ def hearing(script: Any = "Hello there", **settings: Any) -> Bench:
     bench = Bench(script, **settings)
     bench.prompts, bench.media = SoundPrompts(), HeardMedia()
     runtime = bench.state.serving()
-    facts = runtime.facts._replace(media_kinds=frozenset({"audio"}))
+    prompt = instruction(bench.state.settings, {})
+    facts = runtime.facts._replace(media_kinds=frozenset({"audio"}), transcription_prompt=prompt)
     bench.state.runtime = dataclasses.replace(runtime, facts=facts, prompts=bench.prompts, media=bench.media)
     return bench
 
@@ -110,6 +111,22 @@ def test_language_and_prompt_follow_the_operators_instruction() -> None:
     assert response.status_code == 200, response.text
     assert asked_text(bench) == "Write it down. The language is de.\nNames: Öl."
     assert bench.engine.requests[0].sampling.temperature == 0.5
+
+
+@pytest.mark.parametrize(
+    ("operators", "checkpoints", "asked"),
+    [
+        ("Write.", "Listen.", "Write."),
+        (None, "Listen.", "Listen."),
+        (None, None, INSTRUCTION),
+        (None, ["Listen."], INSTRUCTION),
+    ],
+)
+def test_the_operator_or_the_checkpoint_says_how_to_ask(
+    operators: str | None, checkpoints: object, asked: str
+) -> None:
+    config = {"transcription_prompt": checkpoints}
+    assert instruction(Settings(transcription_prompt=operators), config) == asked
 
 
 def test_empty_fields_are_absent() -> None:

@@ -165,7 +165,9 @@ def write_processing() -> None:
         | NAMED_TOKENS,
     )
     stop = [special("<|im_end|>"), special("<|endoftext|>")]
-    write_json("generation_config.json", {"do_sample": False, "eos_token_id": stop, "pad_token_id": stop[1]})
+    tokens = {"eos_token_id": stop, "pad_token_id": stop[1]}
+    asked = {"transcription_prompt": "Transcribe the recording."}
+    write_json("generation_config.json", {"do_sample": False} | tokens | asked)
     shutil.copy(HERE / "chat_template.jinja", CHECKPOINT / "chat_template.jinja")
 
 
