@@ -6,6 +6,7 @@ idle.
 """
 
 import ctypes
+import gc
 import logging
 import os
 import signal
@@ -18,7 +19,7 @@ import zmq
 from engine.config import EngineConfig
 from engine.driver import Outbox, drive
 from engine.messages import Command, EngineFailed, Event, LoadProgress
-from engine.transport import Arrays, decode_command, encode_events, pair
+from engine.transport import Arrays, decode_command, encode_events, has_message, pair
 from models.checkpoint import CheckpointError
 
 logger = logging.getLogger(__name__)
@@ -35,13 +36,11 @@ class SocketChannel:
 
     def receive(self, timeout_s: float) -> list[tuple[Command, Arrays]]:
         received: list[tuple[Command, Arrays]] = []
-        self._socket.poll(int(timeout_s * 1000))
-        while True:
-            try:
-                frames = self._socket.recv_multipart(flags=zmq.NOBLOCK, copy=False)
-            except zmq.Again:
-                return received
-            received.append(decode_command(frames))
+        if timeout_s:
+            self._socket.poll(int(timeout_s * 1000))
+        while has_message(self._socket):
+            received.append(decode_command(self._socket.recv_multipart(flags=zmq.NOBLOCK, copy=False)))
+        return received
 
     def send(self, events: list[Event]) -> None:
         self._socket.send(encode_events(events))
@@ -104,6 +103,9 @@ def _serve(config: EngineConfig, channel: SocketChannel, parent_pid: int) -> int
         logger.exception("the engine can't start")
         channel.send([EngineFailed(f"the engine can't start: {type(error).__name__}")])
         return 1
+    # What is there now stays: the collector need not walk a million objects of torch's again and again.
+    gc.collect()
+    gc.freeze()
     reporter.finish()
     channel.send([info])
     try:

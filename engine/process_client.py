@@ -17,7 +17,7 @@ from engine.client import EngineDead, EngineStartFailed
 from engine.config import EngineConfig
 from engine.messages import Command, EngineFailed, EngineInfo, Event, LoadProgress, Shutdown
 from engine.threads import OPENMP
-from engine.transport import decode_events, encode_command, pair, private_address
+from engine.transport import decode_events, encode_command, has_message, pair, private_address
 
 logger = logging.getLogger(__name__)
 
@@ -125,11 +125,8 @@ class ProcessClient(BaseClient):
 
     def _drain(self) -> None:
         self._draining = False
-        while not self._socket.closed:
-            try:
-                frame = self._socket.recv(flags=zmq.NOBLOCK)
-            except zmq.Again:
-                return
+        while not self._socket.closed and has_message(self._socket):
+            frame = self._socket.recv(flags=zmq.NOBLOCK)
             assert isinstance(frame, bytes)
             events = decode_events(frame)
             for event in events:

@@ -133,6 +133,8 @@ class Launch:
             self._state.runtime = runtime
             self._state.num_loads += 1
             if self._state.num_loads == 1:
+                gc.collect()
+                gc.freeze()  # modules and routes stay, and need not be walked again
                 print_banner(self._settings, self._listener.getsockname()[1], runtime)
             try:
                 await self._watch(runtime.engine)
