@@ -23,7 +23,7 @@ from server.reading import chat_reading
 from server.runtime import MediaRequest, Runtime
 from server.state import ServerState
 from server.template import TemplateError
-from server.usage import PromptTokens
+from server.usage import CacheTokens, PromptTokens
 from server.validated import AnswerOptions, Conversation, MediaRef, ValidatedChat
 
 Prepare = Callable[[bytes], Awaitable[PreparedMedia]]
@@ -88,6 +88,13 @@ class Answering:
                         return
                     self._runtime.engine.stop_choice(request.request_id, event.choice)
         raise ServerFault("The answer ended before it was complete.")
+
+    @property
+    def cache_tokens(self) -> CacheTokens:
+        """What is written is counted from the prompt's whole blocks, also those yet to be computed."""
+        block_size = self._runtime.engine.info.block_size
+        num_full = self.asked.prompt_tokens.total // block_size * block_size
+        return CacheTokens(self.num_cached_tokens, max(0, num_full - self.num_cached_tokens))
 
     @property
     def num_tokens(self) -> int:

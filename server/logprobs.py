@@ -34,16 +34,21 @@ class TokenReport:
 
     @property
     def logprob(self) -> float:
-        return max(self._logprobs.chosen, FLOOR)
+        return _shown(self._logprobs.chosen)
 
     def top(self) -> dict[str, float]:
         """Best first; of two tokens with the same text the better one."""
         texts: dict[str, float] = {}
         for token_id, logprob in self._logprobs.top:
             text = self._names.token_bytes(token_id).decode("utf-8", "replace")
-            texts.setdefault(text, max(logprob, FLOOR))
+            texts.setdefault(text, _shown(logprob))
         return texts
 
     def _entry(self, token_id: int, logprob: float) -> dict[str, Any]:
         data = self._names.token_bytes(token_id)
-        return {"token": data.decode("utf-8", "replace"), "logprob": max(logprob, FLOOR), "bytes": list(data)}
+        return {"token": data.decode("utf-8", "replace"), "logprob": _shown(logprob), "bytes": list(data)}
+
+
+def _shown(logprob: float) -> float:
+    """Adding zero makes a negative zero, which a certain token has, a plain one."""
+    return max(logprob, FLOOR) + 0.0

@@ -21,10 +21,22 @@ class PromptTokens(NamedTuple):
         return PromptTokens(self.text + other.text, self.image + other.image, self.audio + other.audio)
 
 
+class CacheTokens(NamedTuple):
+    """read: prompt tokens that were not computed for this request. written: those that it added to the cache,
+    as far as they fill blocks."""
+
+    read: int = 0
+    written: int = 0
+
+    def __add__(self, other: object) -> "CacheTokens":
+        if not isinstance(other, CacheTokens):
+            return NotImplemented
+        return CacheTokens(self.read + other.read, self.written + other.written)
+
+
 def usage(
-    prompt: PromptTokens, num_cached: int, num_completion: int, num_reasoning: int = 0
+    prompt: PromptTokens, cache: CacheTokens, num_completion: int, num_reasoning: int = 0
 ) -> dict[str, Any]:
-    """num_cached: prompt tokens that were not computed for this request."""
     return {
         "prompt_tokens": prompt.total,
         "completion_tokens": num_completion,
@@ -33,7 +45,8 @@ def usage(
             "text_tokens": prompt.text,
             "image_tokens": prompt.image,
             "audio_tokens": prompt.audio,
-            "cached_tokens": num_cached,
+            "cached_tokens": cache.read,
+            "cache_write_tokens": cache.written,
         },
         "completion_tokens_details": {
             "text_tokens": num_completion,

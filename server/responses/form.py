@@ -4,7 +4,6 @@ import time
 import uuid
 from typing import Any
 
-from kvcache.sequence import BLOCK_SIZE
 from server.errors import ApiError
 from server.generation import Answering
 from server.responses.items import Event
@@ -52,13 +51,12 @@ class ResponseForm:
 
 
 def response_usage(answering: Answering) -> dict[str, Any]:
-    """cache_write_tokens counts what this prompt added to the cache or will, as far as it fills blocks."""
-    prompt = answering.asked.prompt_tokens
+    prompt, cache = answering.asked.prompt_tokens, answering.cache_tokens
     return {
         "input_tokens": prompt.total,
         "input_tokens_details": {
-            "cached_tokens": answering.num_cached_tokens,
-            "cache_write_tokens": prompt.total // BLOCK_SIZE * BLOCK_SIZE - answering.num_cached_tokens,
+            "cached_tokens": cache.read,
+            "cache_write_tokens": cache.written,
             "text_tokens": prompt.text,
             "image_tokens": prompt.image,
             "audio_tokens": prompt.audio,

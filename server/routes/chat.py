@@ -70,7 +70,7 @@ async def _whole(state: ServerState, runtime: Runtime, tenant: str, request: Val
 def _usage(answering: Answering) -> dict[str, Any]:
     return usage(
         answering.asked.prompt_tokens,
-        answering.num_cached_tokens,
+        answering.cache_tokens,
         answering.num_tokens,
         answering.num_reasoning_tokens,
     )

@@ -21,7 +21,7 @@ from server.runtime import Runtime
 from server.schema.completions import CompletionRequest
 from server.state import ServerState
 from server.stream import DONE, PREPARED, EventStream, WholeResponse, sse
-from server.usage import PromptTokens, usage
+from server.usage import CacheTokens, PromptTokens, usage
 from server.validate import answer_options, check_model
 from server.validated import AnswerOptions
 
@@ -133,8 +133,8 @@ async def _answers(answering: Answering) -> list[WholeAnswer]:
 
 
 def _usage(answerings: list[Answering]) -> dict[str, Any]:
-    prompt = PromptTokens(0)
+    prompt, cache = PromptTokens(0), CacheTokens()
     for answering in answerings:
-        prompt = prompt + answering.asked.prompt_tokens
-    num_cached = sum(answering.num_cached_tokens for answering in answerings)
-    return usage(prompt, num_cached, sum(answering.num_tokens for answering in answerings))
+        prompt += answering.asked.prompt_tokens
+        cache += answering.cache_tokens
+    return usage(prompt, cache, sum(answering.num_tokens for answering in answerings))

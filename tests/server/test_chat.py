@@ -6,8 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 import httpx
+import msgspec
 import numpy as np
 import pytest
+from openai.types.completion_usage import CompletionTokensDetails, PromptTokensDetails
 
 from engine.client import RequestError
 from engine.messages import TokenLogprobs, TokensGenerated
@@ -85,7 +87,29 @@ def test_whole_answer_has_every_published_key() -> None:
     usage = body["usage"]
     assert (usage["prompt_tokens"], usage["completion_tokens"], usage["total_tokens"]) == (3, 6, 9)
     assert usage["prompt_tokens_details"]["cached_tokens"] == 1
+    assert set(usage["prompt_tokens_details"]) == PromptTokensDetails.model_fields.keys()
+    assert set(usage["completion_tokens_details"]) == CompletionTokensDetails.model_fields.keys()
     bench.assert_idle()
+
+
+@pytest.mark.parametrize(("cached", "written"), [(0, 32), (16, 16), (32, 0)])
+def test_usage_says_what_goes_into_the_cache(cached: int, written: int) -> None:
+    """Whole blocks of 16 tokens; 39 letters and the template's one make 40."""
+    details = post(Bench(lambda _: say("Hello", cached=cached)), chat("x" * 39)).json()["usage"][
+        "prompt_tokens_details"
+    ]
+    assert (details["cached_tokens"], details["cache_write_tokens"]) == (cached, written)
+
+
+def test_a_certain_token_has_no_negative_zero() -> None:
+    (event, *_) = say("A")
+    event = msgspec.structs.replace(
+        event, finish_reason="stop", logprobs=(TokenLogprobs(-0.0, ((65, -0.0),)),)
+    )
+    (token,) = post(Bench(lambda _: [event]), chat(logprobs=True, top_logprobs=1)).json()["choices"][0][
+        "logprobs"
+    ]["content"]
+    assert [str(token["logprob"]), str(token["top_logprobs"][0]["logprob"])] == ["0.0", "0.0"]
 
 
 def test_stream_begins_with_roles_in_order_and_ends_with_usage() -> None:
