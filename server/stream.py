@@ -5,8 +5,10 @@ heartbeats, usage last, and a stream that fails is broken off after its error ev
 look complete."""
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import AsyncGenerator, Callable, Coroutine
+from time import monotonic
 from typing import Any
 
 import orjson
@@ -33,10 +35,6 @@ _HEADERS = [
 
 def sse(data: Any) -> bytes:
     return b"data: " + orjson.dumps(data) + b"\n\n"
-
-
-class ClientLeft(Exception):
-    """The connection is gone, or its reader too slow: nobody waits for the rest."""
 
 
 class WholeResponse:
@@ -67,38 +65,38 @@ class WholeResponse:
 class EventStream:
     """ASGI response: sends what `body` yields. Until it yields PREPARED, and a moment longer for the engine
     to refuse, errors are raised for a proper status; after that they become an error event and a broken
-    connection."""
+    connection.
+
+    One task for the answer and one that looks on from time to time, so that a token costs one wake-up."""
 
     def __init__(self, body: AsyncGenerator[bytes, None], send_timeout_s: float) -> None:
         self._body = body
         self._send_timeout_s = send_timeout_s
-        self._started = False
+        self._turn = asyncio.Lock()
+        self._prepared = self._started = False
+        self._sending_since: float | None = None
+        self._quiet_since = monotonic()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        left = asyncio.ensure_future(_disconnected(receive))
+        answer = asyncio.ensure_future(self._answer(send))
+        others = asyncio.ensure_future(_disconnected(receive)), asyncio.ensure_future(self._look_on(send))
         try:
-            await self._run(left, send)
-        except ClientLeft:
-            abort = scope.get("extensions", {}).get(ABORT_EXTENSION)
-            if abort is not None:
+            await asyncio.wait({answer, *others}, return_when=asyncio.FIRST_COMPLETED)
+            if answer.done():
+                answer.result()
+            elif abort := scope.get("extensions", {}).get(ABORT_EXTENSION):
                 abort()
         finally:
-            await _cancel(left)
+            await _cancel(answer, *others)
             await self._body.aclose()
 
-    async def _run(self, left: asyncio.Future[None], send: Send) -> None:
+    async def _answer(self, send: Send) -> None:
         try:
-            prepared = False
-            while True:
-                chunk = await self._next(left, send, HEARTBEAT_S if prepared else None)
-                if chunk is None:
-                    break
+            async for chunk in self._body:
                 if chunk == PREPARED:
-                    prepared = True
+                    self._prepared, self._quiet_since = True, monotonic()
                 else:
                     await self._send(send, chunk)
-        except ClientLeft:
-            raise
         except Exception as error:
             if not self._started:
                 raise error if isinstance(error, ApiError) else as_api_error(error) from None
@@ -106,32 +104,29 @@ class EventStream:
             return
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def _next(self, left: asyncio.Future[None], send: Send, heartbeat_s: float | None) -> bytes | None:
-        """The body's next chunk, None at its end; heartbeats in between."""
-        step = asyncio.ensure_future(anext(self._body, None))
-        try:
-            while True:
-                await asyncio.wait({step, left}, timeout=heartbeat_s, return_when=asyncio.FIRST_COMPLETED)
-                if step.done():
-                    return step.result()
-                if left.done():
-                    raise ClientLeft
-                await self._send(send, _PING)
-        finally:
-            await _cancel(step)
+    async def _look_on(self, send: Send) -> None:
+        """Heartbeats while there is nothing to send. Returns when the reader is too slow: what waits for it
+        is bounded by one chunk and the socket's buffer, and it is not waited for for ever."""
+        while True:
+            now = monotonic()
+            if self._sending_since is not None and now - self._sending_since >= self._send_timeout_s:
+                logger.warning("a stream's reader was too slow; its connection was dropped")
+                return
+            is_quiet = self._prepared and self._sending_since is None
+            if is_quiet and now - self._quiet_since >= HEARTBEAT_S:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(self._send_timeout_s):
+                        await self._send(send, _PING)
+            await asyncio.sleep(min(HEARTBEAT_S, self._send_timeout_s) / 2)
 
     async def _send(self, send: Send, data: bytes) -> None:
-        """Waits for a slow reader, but not forever: what waits is bounded by one chunk and the socket's
-        buffer."""
-        try:
-            async with asyncio.timeout(self._send_timeout_s):
-                if not self._started:
-                    self._started = True
-                    await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
-                await send({"type": "http.response.body", "body": data, "more_body": True})
-        except TimeoutError:
-            logger.warning("a stream's reader was too slow; its connection was dropped")
-            raise ClientLeft from None
+        async with self._turn:
+            self._sending_since = monotonic()
+            if not self._started:
+                self._started = True
+                await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+            await send({"type": "http.response.body", "body": data, "more_body": True})
+            self._sending_since, self._quiet_since = None, monotonic()
 
 
 async def _disconnected(receive: Receive) -> None:
