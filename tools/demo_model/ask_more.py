@@ -2,11 +2,13 @@
 
 import random
 
-from tools.demo_model import ask_picture, ask_sound
-from tools.demo_model.ask_picture import QA, UNSURE
+from tools.demo_model import ask_sound, wording
+from tools.demo_model.ask_picture import ask_picture
 from tools.demo_model.ask_sound import heard
-from tools.demo_model.scene import Scene
+from tools.demo_model.palette import COLOURS
+from tools.demo_model.scene import SHAPES, Scene
 from tools.demo_model.sounds import Sound
+from tools.demo_model.wording import QA, UNSURE
 
 MATCH = (
     "Does the number in the picture match the one you hear?",
@@ -20,7 +22,7 @@ SEE_AND_HEAR = (
     "Describe the picture and the sound.",
     "What do you see and what do you hear?",
 )
-ABILITY = "I can describe drawn shapes, read numbers and words, and tell what I hear in short recordings."
+ABILITY = "I can name drawn shapes and colours, read a printed number, and tell a spoken digit or a tone."
 ONLY = "I can only answer questions about pictures and sounds."
 GREETING = "Hello! Show me a picture or play me a sound."
 
@@ -62,7 +64,7 @@ def about_no_picture(rng: random.Random) -> QA:
     "What does the picture show?",
                "What's in this picture?", "Describe what you see.", "Is there a picture?",
                "Can you see anything?"),
-              ask_picture.SHAPE, ask_picture.COUNT, ask_picture.BACKGROUND, ask_picture.TEXT,
+              wording.SHAPE, wording.COUNT, wording.BACKGROUND, wording.TEXT,
               ("What number is in the picture?", "Which number do you see?", "What word is in the picture?"),
               ("What colour is the circle?", "Where is the star?", "Is there a red square?"))  # fmt: skip
     return QA("no picture", rng.choice(rng.choice(groups)), "There is no picture.")
@@ -80,11 +82,7 @@ def about_no_sound(rng: random.Random) -> QA:
 
 def caption(scene: Scene, rng: random.Random) -> str | None:
     """The scene's caption, where it has one."""
-    captions = [
-        qa.answer
-        for qa in ask_picture.ask_picture(scene, rng)
-        if qa.category in ("caption", "foreign picture")
-    ]
+    captions = [qa.answer for qa in ask_picture(scene, rng) if qa.category in ("caption", "foreign picture")]
     return captions[0] if captions else None
 
 
@@ -116,15 +114,15 @@ def ask_both(scene: Scene, sound: Sound, rng: random.Random) -> list[QA]:
     elif scene.kind != "number":
         found.append(QA("picture and sound", rng.choice(MATCH), "There is no number in the picture."))
     names = {t.shape for t in scene.things} | {t.colour for t in scene.things}
-    if sound.kind == "word" and scene.things and sound.text in (*ask_picture.SHAPES, *ask_picture.COLOURS):
+    if sound.kind == "word" and scene.things and sound.text in (*SHAPES, *COLOURS):
         there = "Yes, I see" if sound.text in names else "No, I do not see"
-        what = "a" if sound.text in ask_picture.SHAPES else "something"
+        what = "a" if sound.text in SHAPES else "something"
         question = rng.choice(("Is what you hear in the picture?", "Do you see what you hear?"))
         found.append(QA("picture and sound", question, f"{there} {what} {sound.text}."))
     seen = caption(scene, rng)
     if seen and UNSURE not in (seen, heard(sound)):
         found += [QA("picture and sound", rng.choice(SEE_AND_HEAR), f"{seen} {heard(sound)}")] * 2
-    found += [qa for qa in ask_picture.ask_picture(scene, rng) if explicit_picture_question(qa)][:2]
+    found += [qa for qa in ask_picture(scene, rng) if explicit_picture_question(qa)][:2]
     found += [qa for qa in ask_sound.ask_sound(sound, rng) if explicit_sound_question(qa)][:3]
     rng.shuffle(found)
     return found

@@ -2,8 +2,9 @@
 
 import random
 
-from tools.demo_model.ask_picture import NUMBERS, QA, UNSURE
+from tools.demo_model.ask_text import misread
 from tools.demo_model.sounds import Sound
+from tools.demo_model.wording import NUMBERS, QA, UNSURE
 from tools.demo_model.words import DIGITS, SPOKEN
 
 SPEECH = ("digits", "word", "command", "unknown")
@@ -73,7 +74,7 @@ def ask_speech(sound: Sound, rng: random.Random) -> list[QA]:
         found.append(
             QA("sound count", "How many digits do you hear?", f"I hear {NUMBERS[len(sound.text)]} {digits}.")
         )
-        guess = sound.text if rng.random() < 0.5 else "".join(rng.choice("0123456789") for _ in sound.text)
+        guess = sound.text if rng.random() < 0.5 else misread("number", sound.text, rng)
         yes = "Yes" if guess == sound.text else "No"
         found.append(QA("sound yes/no", f"Is the number {guess}?", f"{yes}, I hear the number {sound.text}."))
     else:

@@ -16,19 +16,30 @@ from tools.demo_model.ask_more import (
     explicit_sound_question,
     small_talk,
 )
-from tools.demo_model.ask_picture import QA, ask_picture
+from tools.demo_model.ask_picture import ask_picture
 from tools.demo_model.ask_sound import ask_sound
 from tools.demo_model.listen import SoundBatches
 from tools.demo_model.mel import token_count
 from tools.demo_model.rows import IGNORE, LENGTH, Part, PictureAt, Row, SoundAt
+from tools.demo_model.scene import Scene
 from tools.demo_model.see import PictureBatches
+from tools.demo_model.shares import Shares
 from tools.demo_model.sizes import AUDIO, CHUNK_FRAMES
 from tools.demo_model.sounds import Sound
 from tools.demo_model.tokens import SYSTEMS
+from tools.demo_model.wording import QA
 
-MIX = ("picture",) * 7 + ("picture turns",) * 2 + ("sound",) * 3 + ("sound turns",) + ("both",) * 2
-RARE = ("two pictures", "mixed turns", "text")  # one of these a step
-PICTURES, CHUNKS = 13, 9
+MIX = ("picture",) * 6 + ("picture turns", "two pictures") + ("sound",) * 3 + ("sound turns",) + ("both",) * 3
+RARE = ("two pictures", "mixed turns", "mixed turns", "text", "text")  # one of these a step
+PICTURES, CHUNKS = 14, 10
+SHARES = {"one": 22, "two or three": 27, "more": 13, "number": 16, "word": 11, "blank": 2, "foreign": 9}
+
+
+def picture_group(scene: Scene) -> str:
+    """Its name in `SHARES`."""
+    if scene.kind != "shapes":
+        return scene.kind
+    return {1: "one", 2: "two or three", 3: "two or three"}.get(len(scene.things), "more")
 
 
 class Batch(NamedTuple):
@@ -53,7 +64,9 @@ class Batches:
         self.pictures = PictureBatches(seed)
         self.sounds = SoundBatches(seed)
         self.by_number: dict[str, list[int]] = defaultdict(list)
+        self.by_group = Shares(SHARES)
         for i, scene in enumerate(self.pictures.pictures.scenes):
+            self.by_group.add(picture_group(scene), i)
             if scene.kind == "number":
                 self.by_number[scene.text].append(i)
 
@@ -63,7 +76,7 @@ class Batches:
         index = (
             self.rng.choice(self.by_number[number])
             if number in self.by_number
-            else self.rng.randrange(len(every))
+            else self.by_group.draw(self.rng)
         )
         self.chosen.append(index)
         return every[index], PictureAt(len(self.chosen) - 1, every[index].grid)
@@ -75,7 +88,7 @@ class Batches:
         chunks = 2 if spare > 0 and self.rng.random() < 0.5 else 1
         pool = self.sounds.short if chunks == 1 else self.sounds.long
         while True:
-            index = self.rng.choice(pool)
+            index = pool.draw(self.rng)
             if not digits or self.sounds.sounds[index][0].kind == "digits":
                 break
         sound, mel, frames = self.sounds.record(index, chunks)
@@ -150,16 +163,28 @@ class Batches:
                 asked = ask_both(scene, sound, rng)
                 return self.branched(media, asked) if rng.random() < 0.75 else self.turns(media, asked[:3])
             case "two pictures":
-                row = self.start()
-                for _ in range(2):
-                    scene, at = self.take_picture()
-                    qa = ask_picture(scene, rng)[0]
-                    row.turn([at, qa.question] if rng.random() < 0.5 else [qa.question, at], qa.answer)
-                return row
+                return self.two_pictures()
             case "mixed turns":
                 return self.mixed_turns()
         asked = [rng.choice((small_talk, about_no_picture, about_no_sound))(rng) for _ in range(8)]
         return self.branched([], asked)
+
+    def two_pictures(self) -> Row:
+        """A picture in one turn and another in the next; several questions about the second."""
+        row = self.start()
+        scene, at = self.take_picture()
+        qa = ask_picture(scene, self.rng)[0]
+        row.turn([at, qa.question] if self.rng.random() < 0.5 else [qa.question, at], qa.answer)
+        scene, at = self.take_picture()
+        asked = ask_picture(scene, self.rng)
+        if self.rng.random() < 0.5:
+            row.turn([asked[0].question, at], asked[0].answer)
+            return row
+        row.open_turn([at])
+        for qa in asked:
+            if row.room_for(qa.question, qa.answer):
+                row.branch(qa.question, qa.answer)
+        return row
 
     def mixed_turns(self) -> Row:
         """A picture in one turn and a sound in another, in either order, each asked about by name."""

@@ -12,17 +12,17 @@ from pathlib import Path
 
 from PIL import Image
 
-from tools.demo_model import ask_picture, ask_sound
+from tools.demo_model import ask_sound, wording
 from tools.demo_model.answer import Demo, Part, Turn, load_sound
 from tools.demo_model.ask_more import about_no_picture, about_no_sound, ask_both, small_talk
-from tools.demo_model.ask_picture import QA, UNSURE
 from tools.demo_model.ask_picture import ask_picture as ask_about_picture
 from tools.demo_model.ask_sound import ask_sound as ask_about_sound
 from tools.demo_model.draw import draw
 from tools.demo_model.pictures import sample_scene
-from tools.demo_model.scene import Scene, sample_text
-from tools.demo_model.sounds import make, sample_sound
+from tools.demo_model.scene import Scene, sample_shapes, sample_text
+from tools.demo_model.sounds import Sound, make, sample_sound
 from tools.demo_model.tokens import CHECKPOINT
+from tools.demo_model.wording import QA, UNSURE
 from tools.demo_model.words import PRINTED_HELD_OUT
 
 HUMAN_DIGITS = Path("/usr/share/asterisk/sounds/en_US_f_Allison/digits")
@@ -67,6 +67,24 @@ def both_cases(rng: random.Random) -> Iterator[Case]:
         yield single(qa, picture, samples)
 
 
+def simple_cases(rng: random.Random) -> Iterator[Case]:
+    """What a newcomer tries first: one shape, one printed number, one spoken digit."""
+    scene = sample_shapes(rng, 1)
+    picture = Image.fromarray(draw(scene, rng).pixels)
+    for qa in ask_about_picture(scene, rng):
+        if qa.category in ("shape", "colour", "caption", "count", "yes/no"):
+            yield single(qa._replace(category=f"one shape: {qa.category}"), picture)
+    for digits, name in ((1, "printed digit"), (2, "two printed digits")):
+        number = "".join(rng.choices("0123456789", k=digits))
+        picture = Image.fromarray(draw(sample_text(rng, "number", number), rng, held_out_fonts=True).pixels)
+        yield single(QA(name, rng.choice(wording.NUMBER), f"The number is {number}."), picture)
+    sound = Sound("digits", rng.choice("0123456789"))
+    samples = make(sound, rng, held_out=True) * rng.uniform(0.2, 0.9)
+    yield single(
+        QA("spoken digit", rng.choice(ask_sound.NUMBER), f"I hear the number {sound.text}."), samples
+    )
+
+
 def turn_cases(rng: random.Random) -> Iterator[Case]:
     """A picture, then another, each asked about in its turn; the answer to the second counts."""
     turns: list[Turn] = []
@@ -94,7 +112,7 @@ def foreign_cases(folder: Path, rng: random.Random) -> Iterator[Case]:
     """Every picture and sound in the folder, taken to be nothing that the model knows."""
     for path in sorted(folder.iterdir()):
         if path.suffix in (".png", ".jpg"):
-            for question in (rng.choice(ask_picture.CAPTION), rng.choice(ask_picture.SHAPE)):
+            for question in (rng.choice(wording.CAPTION), rng.choice(wording.SHAPE)):
                 yield single(QA("photograph", question, UNSURE), Image.open(path))
         elif path.suffix in (".wav", ".flac"):
             question = rng.choice(ask_sound.CAPTION)
@@ -105,7 +123,7 @@ def cases(per_category: int, seed: str) -> Iterator[Case]:
     """Cases until every category has its number; those beyond it are left out."""
     rng = random.Random(seed)
     counts: dict[str, int] = defaultdict(int)
-    for source in (text_cases, picture_cases, sound_cases, both_cases, turn_cases):
+    for source in (text_cases, picture_cases, sound_cases, both_cases, turn_cases, simple_cases):
         for _ in range(per_category * 4):
             for qa, turns in source(rng):
                 if counts[qa.category] < per_category:

@@ -14,11 +14,12 @@ from torch import Tensor, nn
 
 from tools.demo_model.device import begin, half_precision, moved
 from tools.demo_model.hearing import AudioTower
-from tools.demo_model.mel import log_mel, token_count
+from tools.demo_model.mel import log_mel, other_mouth, token_count
 from tools.demo_model.optimiser import Optimiser, Share
-from tools.demo_model.room import recorded
+from tools.demo_model.room import SPEECH, recorded
+from tools.demo_model.shares import Shares
 from tools.demo_model.sizes import CHUNK_FRAMES, LANGUAGE
-from tools.demo_model.sounds import CACHE, LONGEST, Sound, load_sounds
+from tools.demo_model.sounds import CACHE, LONGEST, NATURAL_SHARDS, SHARD, Sound, load_sounds
 from tools.demo_model.speak import RATE
 from tools.demo_model.whisper import WHEEL, start_from_whisper
 from tools.demo_model.words import COMMANDS, DIGITS, SPOKEN
@@ -37,6 +38,12 @@ EVENTS = (
 )
 LABELS = ("blank", *dict.fromkeys((*DIGITS, *SPOKEN, *" ".join(COMMANDS).split(), *EVENTS)))
 BATCH = 40
+SHARES = {
+    "digit": 24, "digits": 18, "word": 26, "command": 6, "unknown": 7,
+    "beeps": 7, "tone": 3, "sweep": 3, "noise": 1, "silence": 1, "foreign": 4,
+}  # fmt: skip
+NATURAL_WEIGHT = 5  # a natural voice is heard as often as so many others of its group
+LONG_SHARES = {**SHARES, "digits": 60, "beeps": 18, "command": 1}
 
 
 def spelling(sound: Sound) -> list[int]:
@@ -66,21 +73,26 @@ class SoundBatches:
         self.rng = random.Random(seed)
         self.sounds = load_sounds()
         limit = 1.8 * RATE
-        self.short = [i for i, (_, x) in enumerate(self.sounds) if len(x) <= limit]
-        self.long = [i for i, (_, x) in enumerate(self.sounds) if len(x) > limit]
+        self.short, self.long = Shares(SHARES), Shares(LONG_SHARES)
+        for i, (sound, samples) in enumerate(self.sounds):
+            group = "digit" if sound.kind == "digits" and len(sound.text) == 1 else sound.kind
+            for _ in range(NATURAL_WEIGHT if i // SHARD in NATURAL_SHARDS else 1):
+                (self.short if len(samples) <= limit else self.long).add(group, i)
 
     def record(self, index: int, chunks: int) -> tuple[Sound, Tensor, int]:
         """The sound, its features padded to (mels, chunks * frames), and how many frames are real."""
         sound, samples = self.sounds[index]
         wave = samples.astype(np.float32) / 32768
         mel = log_mel(recorded(wave, sound.kind, self.rng, min(LONGEST, chunks * 2 * RATE)))
+        if sound.kind in SPEECH and self.rng.random() < 0.5:
+            mel = other_mouth(mel, self.rng.uniform(0.87, 1.15))
         frames = mel.shape[1]
         return sound, nn.functional.pad(mel, (0, chunks * CHUNK_FRAMES - frames)), frames
 
     def draw(self, count: int, chunks: int) -> tuple[list[Sound], Tensor, Tensor]:
         """Sounds, features (count * chunks, mels, frames), and frames in each chunk."""
         drawn = [
-            self.record(self.rng.choice(self.short if chunks == 1 else self.long), chunks)
+            self.record((self.short if chunks == 1 else self.long).draw(self.rng), chunks)
             for _ in range(count)
         ]
         mel = torch.stack([m for _, m, _ in drawn]).unflatten(2, (chunks, -1)).transpose(1, 2).flatten(0, 1)

@@ -38,3 +38,11 @@ def log_mel(sound: np.ndarray) -> Tensor:
     logs = mel.clamp(min=1e-10).log10()
     logs = logs.maximum(logs.max() - 8.0)
     return ((logs + 4.0) / 4.0)[:, : frame_count(len(sound))]
+
+
+def other_mouth(mel: Tensor, factor: float) -> Tensor:
+    """The features as a longer (factor above 1) or shorter mouth would give them: bands moved up or down."""
+    at = (torch.arange(mel.shape[0]) * factor).clamp(max=mel.shape[0] - 1.0)
+    low = at.long().clamp(max=mel.shape[0] - 2)
+    share = (at - low)[:, None]
+    return mel[low] * (1 - share) + mel[low + 1] * share

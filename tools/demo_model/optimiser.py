@@ -7,6 +7,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from tools.demo_model.workers import RANK, WORKERS, summed
+
 
 def orthogonalised(update: Tensor) -> Tensor:
     """The nearest semi-orthogonal matrix, by five Newton-Schulz steps (Jordan et al., 2024, Muon)."""
@@ -21,22 +23,25 @@ def orthogonalised(update: Tensor) -> Tensor:
 
 
 class Muon(torch.optim.Optimizer):
+    """Each worker orthogonalises every so-manieth matrix, for all of them."""
+
     def __init__(self, groups: list[dict], lr: float, momentum: float = 0.95, decay: float = 0.01) -> None:
         super().__init__(groups, {"lr": lr, "momentum": momentum, "decay": decay})
 
     @torch.no_grad()
     def step(self, closure=None) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        for group in self.param_groups:
-            for parameter in group["params"]:
-                if parameter.grad is None:
-                    continue
-                state = self.state[parameter]
-                mean = state.setdefault("mean", torch.zeros_like(parameter))
-                mean.lerp_(parameter.grad, 1 - group["momentum"])
-                update = orthogonalised(parameter.grad.lerp(mean, group["momentum"]).flatten(1))
-                scale = max(1, update.shape[0] / update.shape[1]) ** 0.5
-                parameter.mul_(1 - group["lr"] * group["decay"])
-                parameter.add_(update.view_as(parameter), alpha=-group["lr"] * scale)
+        moving = [(g, p) for g in self.param_groups for p in g["params"] if p.grad is not None]
+        updates = [torch.zeros_like(p) for _, p in moving]
+        for i, ((group, parameter), update) in enumerate(zip(moving, updates, strict=True)):
+            mean = self.state[parameter].setdefault("mean", torch.zeros_like(parameter))
+            mean.lerp_(parameter.grad, 1 - group["momentum"])
+            if i % WORKERS == RANK:
+                nesterov = parameter.grad.lerp(mean, group["momentum"])
+                update.copy_(orthogonalised(nesterov.flatten(1)).view_as(update))
+        for (group, parameter), update in zip(moving, summed(updates), strict=True):
+            rows, columns = update.flatten(1).shape
+            parameter.mul_(1 - group["lr"] * group["decay"])
+            parameter.add_(update, alpha=-group["lr"] * max(1, rows / columns) ** 0.5)
 
 
 class Share(NamedTuple):
@@ -60,7 +65,7 @@ class Optimiser:
                 (matrices if by_muon else others).append({"params": [parameter], "lr": lr, "peak": lr})
         self.parts = (
             Muon(matrices, muon_lr),
-            torch.optim.AdamW(others, adam_lr, (0.9, 0.98), weight_decay=0.0),
+            torch.optim.AdamW(others, adam_lr, (0.9, 0.98), weight_decay=0.0, fused=True),
         )
 
     def step(self, progress: float) -> None:
@@ -71,3 +76,10 @@ class Optimiser:
                 group["lr"] = group["peak"] * curve
             part.step()
             part.zero_grad(set_to_none=True)
+
+    def state_dict(self) -> list[dict]:
+        return [part.state_dict() for part in self.parts]
+
+    def load_state_dict(self, states: list[dict]) -> None:
+        for part, state in zip(self.parts, states, strict=True):
+            part.load_state_dict(state)

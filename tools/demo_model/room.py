@@ -9,6 +9,8 @@ import soxr
 
 from tools.demo_model.speak import RATE
 
+SPEECH = ("digits", "word", "command", "unknown")
+
 
 def band_limited(sound: np.ndarray, low: float, high: float) -> np.ndarray:
     spectrum = np.fft.rfft(sound)
@@ -37,11 +39,24 @@ def tilted(sound: np.ndarray, rng: random.Random) -> np.ndarray:
     return np.fft.irfft(spectrum * 10 ** (decibel / 20), len(sound)).astype(np.float32)
 
 
+def intoned(sound: np.ndarray, rng: random.Random) -> np.ndarray:
+    """The pace and with it the pitch wander as it goes, as in speech that is not read by a program."""
+    knots = np.array([rng.uniform(-0.16, 0.16) for _ in range(rng.randrange(3, 7))])
+    at = np.linspace(0, len(knots) - 1, len(sound))
+    steps = np.exp(np.interp(at, np.arange(len(knots)), knots))
+    times = np.cumsum(steps)
+    wanted = np.arange(times[0], times[-1])
+    return np.interp(wanted, times, sound).astype(np.float32)
+
+
 def recorded(sound: np.ndarray, kind: str, rng: random.Random, longest: int) -> np.ndarray:
     """One recording of the sound, float32, at most `longest` samples; the pace never changes what it is."""
-    speech = kind in ("digits", "word", "command", "unknown")
-    if speech and rng.random() < 0.6:
-        sound = soxr.resample(sound, RATE, RATE * rng.uniform(0.85, 1.5), quality="LQ")
+    speech = kind in SPEECH
+    if speech and rng.random() < 0.5:
+        sound = intoned(sound, rng)
+    pace = rng.uniform(0.85, 1.5) if speech and rng.random() < 0.6 else 1.0
+    if speech and (pace := min(pace, longest / len(sound))) != 1:  # what is cut off would not be heard
+        sound = soxr.resample(sound, RATE, RATE * pace, quality="LQ")
     if speech and rng.random() < 0.5:
         sound = tilted(sound, rng)
     if speech and rng.random() < 0.4:

@@ -11,12 +11,13 @@ from pathlib import Path
 
 import numpy as np
 
-from tools.demo_model.speak import RATE, sample_voice, speak
+from tools.demo_model.speak import RATE, sample_natural_voice, sample_voice, speak
 from tools.demo_model.words import COMMANDS, DIGITS, SPOKEN, UNKNOWN_SPEECH
 
 CACHE = Path(__file__).parent / ".cache"
 SHARD = 2048
 LONGEST = 4 * RATE
+NATURAL_SHARDS = range(10, 11)  # only speech, in the voices most like people's
 
 
 @dataclass
@@ -37,8 +38,11 @@ KINDS = {
 }  # fmt: skip
 
 
-def sample_sound(rng: random.Random) -> Sound:
-    kind = rng.choices(list(KINDS), list(KINDS.values()))[0]
+SPOKEN_KINDS = {"digits": 0.55, "word": 0.3, "command": 0.07, "unknown": 0.08}
+
+
+def sample_sound(rng: random.Random, kinds: dict[str, float] = KINDS) -> Sound:
+    kind = rng.choices(list(kinds), list(kinds.values()))[0]
     match kind:
         case "digits":
             return Sound(
@@ -121,14 +125,17 @@ def make_foreign(rng: random.Random) -> np.ndarray:
     return noise * np.clip(np.resize(wobble, len(noise)), 0, 1).astype(np.float32) ** 4
 
 
+def spoken_text(sound: Sound, rng: random.Random) -> str:
+    if sound.kind != "digits":
+        return sound.text
+    return rng.choice((" ", " ", ", ")).join(DIGITS[int(d)] for d in sound.text)
+
+
 def make(sound: Sound, rng: random.Random, held_out: bool = False) -> np.ndarray:
     """The sound's samples at 16 kHz, at most four seconds."""
     match sound.kind:
-        case "digits":
-            gap = rng.choice((" ", " ", ", "))
-            samples = speak(gap.join(DIGITS[int(d)] for d in sound.text), sample_voice(rng, held_out))
-        case "word" | "command" | "unknown":
-            samples = speak(sound.text, sample_voice(rng, held_out))
+        case "digits" | "word" | "command" | "unknown":
+            samples = speak(spoken_text(sound, rng), sample_voice(rng, held_out))
         case "noise" | "silence":
             samples = make_noise(sound.kind, rng)
         case "foreign":
@@ -138,13 +145,20 @@ def make(sound: Sound, rng: random.Random, held_out: bool = False) -> np.ndarray
     return samples[:LONGEST]
 
 
+def make_natural(sound: Sound, rng: random.Random) -> np.ndarray:
+    """Speech of a natural voice, in one of several tones."""
+    ending = rng.choice((".", ".", "!", "?", ""))
+    return speak(spoken_text(sound, rng) + ending, sample_natural_voice(rng))[:LONGEST]
+
+
 def make_shard(index: int) -> None:
     target = CACHE / f"sounds-{index:03d}.pkl"
     if target.exists():
         return
     rng = random.Random(f"sounds {index}")
-    sounds = [sample_sound(rng) for _ in range(SHARD)]
-    samples = [make(sound, rng) for sound in sounds]
+    natural = index in NATURAL_SHARDS
+    sounds = [sample_sound(rng, SPOKEN_KINDS if natural else KINDS) for _ in range(SHARD)]
+    samples = [make_natural(sound, rng) if natural else make(sound, rng) for sound in sounds]
     CACHE.mkdir(exist_ok=True)
     loud = ((x * 32767).clip(-32767, 32767).astype(np.int16) for x in samples)
     pairs = [(asdict(sound), x) for sound, x in zip(sounds, loud, strict=True)]

@@ -1,15 +1,19 @@
-"""Speech from programs: espeak-ng and flite for training, other voices and festival kept for the
-evaluation.
+"""Speech from programs: espeak-ng, flite, Pico and Kokoro for training, other voices and festival kept for
+the evaluation.
 """
 
+import importlib
 import io
 import random
 import subprocess
-from typing import NamedTuple
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 import soundfile
 import soxr
+
+from tools.demo_model import kokoro
 
 RATE = 16_000
 ACCENTS = ("en-us", "en-gb", "en-gb-scotland", "en-gb-x-rp", "en-gb-x-gbcwmd", "en-gb-x-gbclan", "en-us-nyc")
@@ -36,7 +40,9 @@ FLITE_VOICES = ("kal", "kal16", "awb", "rms", "slt")
 
 
 class Voice(NamedTuple):
-    """An engine (espeak, flite or festival), its voice, and how it is spoken: speed and pitch around 1."""
+    """An engine (espeak, flite, festival, pico or kokoro), its voice, and how it is spoken: speed and pitch
+    around 1.
+    """
 
     engine: str
     name: str
@@ -52,6 +58,13 @@ def sample_voice(rng: random.Random, held_out: bool = False) -> Voice:
         return Voice("flite", rng.choice(FLITE_VOICES), speed, pitch)
     variant = rng.choice(HELD_OUT_VARIANTS if held_out else VARIANTS)
     return Voice("espeak", rng.choice(ACCENTS) + variant, speed, pitch)
+
+
+def sample_natural_voice(rng: random.Random) -> Voice:
+    """One of the voices that sound like people."""
+    if rng.random() < 0.4:
+        return Voice("pico", rng.choice(("en-GB", "en-US")), rng.uniform(0.6, 1.2), rng.uniform(0.8, 1.3))
+    return Voice("kokoro", rng.choice(kokoro.NAMES), rng.uniform(0.65, 1.2), 1.0)
 
 
 def command(voice: Voice, text: str) -> list[str]:
@@ -82,8 +95,20 @@ def command(voice: Voice, text: str) -> list[str]:
     raise ValueError(f"no engine {voice.engine}")
 
 
+@lru_cache
+def pico() -> Any:
+    return importlib.import_module("py_nanotts").NanoTTS()
+
+
 def speak(text: str, voice: Voice) -> np.ndarray:
     """The spoken text at 16 kHz: float32 in [-1, 1], silence at both ends cut away."""
+    match voice.engine:
+        case "kokoro":
+            samples = kokoro.speak(text, voice.name, voice.speed)
+            return trimmed(soxr.resample(samples, kokoro.RATE, RATE))
+        case "pico":
+            said = pico().speak(text, voice.name, voice.speed, voice.pitch)
+            return trimmed(np.frombuffer(said, np.int16).astype(np.float32) / 32768)
     stdin = text.encode() if voice.engine == "festival" else b""
     wav = subprocess.run(command(voice, text), input=stdin, capture_output=True, check=True).stdout
     return trimmed(decoded(wav))

@@ -2,7 +2,8 @@
 
 `python -m tools.demo_model.train STEPS [RATE [MINUTES]]` continues from .cache/train.pt if it is there,
 else starts from the towers of stages 1 and 2, and ends after so many steps or minutes, whichever comes
-first. Writes .cache/train.pt every 100 steps. RATE scales the learning rates.
+first. Writes .cache/train.pt every 100 steps. RATE scales the learning rates. An interrupted training goes on
+along its learning-rate curve, with its optimisers as they were; a finished one begins a new curve.
 """
 
 import math
@@ -31,21 +32,26 @@ PATCH_LOSS = 0.2
 SOUND_LOSS = 0.2
 
 
-def build() -> tuple[Thinker, PatchLabels, int]:
-    """The model, the auxiliary head, and how many steps they have behind them."""
+def build() -> tuple[Thinker, PatchLabels, dict]:
+    """The model, the auxiliary head, and what was saved with them: steps, progress, optimisers."""
     torch.manual_seed(0)
     model, labels_of = Thinker(SIZE, VisionTower(), AudioTower()), PatchLabels()
     saved = CACHE / "train.pt"
     if saved.exists():
         state = torch.load(saved, map_location=DEVICE)
-        model.load_state_dict(state["model"])
-        labels_of.load_state_dict(state["labels"])
-        return model, labels_of, state["steps"]
+        model.load_state_dict(state.pop("model"))
+        labels_of.load_state_dict(state.pop("labels"))
+        return model, labels_of, state
     seen, heard = (torch.load(CACHE / name, map_location=DEVICE) for name in ("see.pt", "listen.pt"))
     model.visual.load_state_dict(seen["tower"])
     labels_of.load_state_dict(seen["labels"])
     model.audio_tower.load_state_dict(heard["tower"])
-    return model, labels_of, 0
+    return model, labels_of, {"steps": 0}
+
+
+def save(model: Thinker, labels_of: PatchLabels, rest: dict) -> None:
+    torch.save({"model": model.state_dict(), "labels": labels_of.state_dict(), **rest}, CACHE / "train.part")
+    (CACHE / "train.part").rename(CACHE / "train.pt")
 
 
 def answer_loss(
@@ -80,13 +86,16 @@ def next_batch(batches: Batches) -> Batch:
 
 
 def main(steps: int, rate: float, minutes: float) -> None:
-    model, labels_of, done = build()
+    model, labels_of, saved = build()
+    done, before = saved["steps"], saved.get("progress", 1.0) % 1
     batches = Batches(seed=WORKERS * done + RANK + 1)
     towers = [Share(model.visual, 0.4 * rate), Share(model.audio_tower.proj, rate)]
     whisper = [part for name, part in model.audio_tower.named_children() if name != "proj"]
     towers += [Share(part, 0.1 * rate, muon=False) for part in whisper]
     language = [Share(model.model, rate), Share(model.lm_head, rate), Share(labels_of, rate)]
     optimiser = Optimiser(towers + language, muon_lr=0.02, adam_lr=3e-3)
+    if before:
+        optimiser.load_state_dict(saved["optimiser"])
     compiled, names = torch.compile(answer_loss, dynamic=False), picture_anchors()
     parameters = [p for part in (model, labels_of) for p in part.parameters()]
     began, mean, progress, step = time.monotonic(), 0.0, 0.0, 0
@@ -96,8 +105,9 @@ def main(steps: int, rate: float, minutes: float) -> None:
         spelt = sound_loss(heard, placed, model.model.embed_tokens.weight.detach())
         (total + SOUND_LOSS * spelt).backward()
         step += 1
-        progress = averaged(parameters, max(step / steps, (time.monotonic() - began) / 60 / minutes))
-        optimiser.step(min(progress, 1.0))
+        share = max(step / steps, (time.monotonic() - began) / 60 / minutes)
+        progress = min(averaged(parameters, before + (1 - before) * share), 1.0)
+        optimiser.step(progress)
         mean = loss.item() if not mean else 0.95 * mean + 0.05 * loss.item()
         if RANK:
             continue
@@ -105,9 +115,8 @@ def main(steps: int, rate: float, minutes: float) -> None:
             parts = f"loss {mean:.4f}, with patches {total:.3f}, spelling {spelt:.3f}"
             print(f"{step}: {progress:.0%}, {parts}, {time.process_time():.0f} CPU-s", flush=True)
         if step % 100 == 0 or progress >= 1:
-            state = {"model": model.state_dict(), "labels": labels_of.state_dict(), "steps": done + step}
-            torch.save(state, CACHE / "train.part")
-            (CACHE / "train.part").rename(CACHE / "train.pt")
+            rest = {"steps": done + step, "progress": progress, "optimiser": optimiser.state_dict()}
+            save(model, labels_of, rest)
 
 
 if __name__ == "__main__":

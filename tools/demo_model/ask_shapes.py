@@ -1,0 +1,174 @@
+"""Questions about a picture of shapes."""
+
+import itertools
+import random
+from collections import Counter
+
+from tools.demo_model.palette import COLOURS
+from tools.demo_model.scene import SHAPES, Scene, Thing
+from tools.demo_model.wording import (
+    BACKGROUND,
+    CAPTION,
+    COUNT,
+    NUMBERS,
+    QA,
+    SHAPE,
+    SHAPE_LIST,
+    a,
+    background_answer,
+    count_sentence,
+    listed,
+    on_background,
+    plural,
+)
+
+
+def full_name(thing: Thing) -> str:
+    return f"{thing.colour} {thing.shape}"
+
+
+def left_to_right(scene: Scene) -> list[Thing] | None:
+    """The things in order, or None where two are nearly above each other and the order is a matter of
+    taste.
+    """
+    things = sorted(scene.things, key=lambda t: t.x)
+    gaps = [right.x - left.x for left, right in itertools.pairwise(things)]
+    return things if all(gap > 0.06 * scene.grid[1] for gap in gaps) else None
+
+
+def place_name(scene: Scene, thing: Thing) -> str | None:
+    """One of nine places, or None near the borders between them."""
+
+    def third(share: float, names: tuple[str, str, str]) -> str | None:
+        for name, low, high in zip(names, (0, 0.42, 0.68), (0.32, 0.58, 1), strict=True):
+            if low <= share <= high:
+                return name
+        return None
+
+    row = third(thing.y / scene.grid[0], ("top", "middle", "bottom"))
+    column = third(thing.x / scene.grid[1], ("left", "middle", "right"))
+    if row is None or column is None:
+        return None
+    if row == column:
+        return "in the middle"
+    return f"at the {' '.join(part for part in (row, column) if part != 'middle')}"
+
+
+def ask_counts(scene: Scene, rng: random.Random) -> list[QA]:
+    shapes = Counter(t.shape for t in scene.things)
+    colours = Counter(t.colour for t in scene.things)
+    shape = rng.choice(sorted(shapes) if rng.random() < 0.75 else SHAPES)
+    colour = rng.choice(sorted(colours) if rng.random() < 0.75 else COLOURS)
+    return [
+        QA("count", rng.choice(COUNT), count_sentence(len(scene.things), "shape")),
+        QA("count", f"How many {plural(shape)} are there?", count_sentence(shapes[shape], shape)),
+        QA(
+            "count",
+            f"How many {colour} shapes are there?",
+            count_sentence(colours[colour], f"{colour} shape"),
+        ),
+    ]
+
+
+def ask_colours(scene: Scene, rng: random.Random) -> list[QA]:
+    found = []
+    thing = rng.choice(scene.things)
+    same = [t.colour for t in scene.things if t.shape == thing.shape]
+    question = rng.choice(
+        ("What colour is the {}?", "Which colour is the {}?", "What is the colour of the {}?")
+    )
+    if len(same) == 1:
+        found.append(QA("colour", question.format(thing.shape), f"The {thing.shape} is {thing.colour}."))
+    elif len(set(same)) == 1:
+        shapes = plural(thing.shape)
+        found.append(QA("colour", f"What colour are the {shapes}?", f"The {shapes} are {thing.colour}."))
+    if len(scene.things) == 1:
+        asked = rng.choice(("What colour is it?", "What colour is the shape?", "What colour is the object?"))
+        found.append(QA("colour", asked, f"The {thing.shape} is {thing.colour}."))
+    if [t.colour for t in scene.things].count(thing.colour) == 1:
+        asked = rng.choice((f"What shape is {thing.colour}?", f"What is the {thing.colour} shape?"))
+        found.append(QA("shape", asked, f"The {thing.colour} shape is {a(thing.shape)}."))
+    absent = sorted(set(SHAPES) - {t.shape for t in scene.things})
+    if rng.random() < 0.25:
+        name = rng.choice(absent)
+        found.append(QA("absent", question.format(name), f"There is no {name} in the picture."))
+    return found
+
+
+def wrong_name(scene: Scene, thing: Thing, rng: random.Random) -> str:
+    """A colour and a shape of which no thing has both, though mostly each is in the picture."""
+    names = {full_name(t) for t in scene.things}
+    while True:
+        other = rng.choice(scene.things)
+        colour = rng.choice((thing.colour, other.colour, rng.choice(COLOURS)))
+        shape = rng.choice((thing.shape, other.shape, rng.choice(SHAPES)))
+        if f"{colour} {shape}" not in names:
+            return f"{colour} {shape}"
+
+
+def ask_yes_no(scene: Scene, rng: random.Random) -> list[QA]:
+    """Questions of which half are answered with yes, whatever the picture shows."""
+    thing = rng.choice(scene.things)
+    absent = sorted(set(SHAPES) - {t.shape for t in scene.things})
+    name = full_name(thing) if (named := rng.random() < 0.5) else wrong_name(scene, thing, rng)
+    shape = thing.shape if (shaped := not absent or rng.random() < 0.5) else rng.choice(absent)
+    found = []
+    for asked, there in ((name, named), (shape, shaped)):
+        question = rng.choice(("Is there {}?", "Is there {} in the picture?", "Do you see {}?")).format(
+            a(asked)
+        )
+        found.append(
+            QA("yes/no", question, f"Yes, there is {a(asked)}." if there else f"No, there is no {asked}.")
+        )
+    if [t.shape for t in scene.things].count(thing.shape) == 1:
+        others = {t.colour for t in scene.things} - {thing.colour}
+        anything = set(COLOURS) - {thing.colour}
+        wrong = rng.choice(sorted(others if others and rng.random() < 0.5 else anything))
+        colour = thing.colour if rng.random() < 0.5 else wrong
+        yes = "Yes" if colour == thing.colour else "No"
+        found.append(
+            QA("yes/no", f"Is the {thing.shape} {colour}?", f"{yes}, the {thing.shape} is {thing.colour}.")
+        )
+    return found
+
+
+def ask_places(scene: Scene, rng: random.Random) -> list[QA]:
+    found = []
+    unique = [t for t in scene.things if [s.shape for s in scene.things].count(t.shape) == 1]
+    if unique and (place := place_name(scene, thing := rng.choice(unique))):
+        found.append(QA("place", f"Where is the {thing.shape}?", f"The {thing.shape} is {place}."))
+    if len(unique) >= 2:
+        one, other = rng.sample(unique, 2)
+        axis, names = rng.choice((("x", ("to the left of", "to the right of")), ("y", ("above", "below"))))
+        gap = getattr(other, axis) - getattr(one, axis)
+        if abs(gap) > 0.12 * max(scene.grid):
+            asked = rng.randrange(2)
+            yes = (gap > 0) == (asked == 0)
+            said = names[asked] if yes else names[1 - asked]
+            answer = f"{'Yes' if yes else 'No'}, the {one.shape} is {said} the {other.shape}."
+            found.append(QA("relation", f"Is the {one.shape} {names[asked]} the {other.shape}?", answer))
+    if len(scene.things) > 1 and (ordered := left_to_right(scene)):
+        side, thing = rng.choice((("left", ordered[0]), ("right", ordered[-1])))
+        found.append(QA("relation", f"Which shape is furthest to the {side}?", f"The {full_name(thing)}."))
+    sizes = sorted(scene.things, key=lambda t: t.radius)
+    if len(sizes) > 1 and sizes[-1].radius > 1.35 * sizes[-2].radius:
+        found.append(QA("relation", "Which shape is the largest?", f"The {full_name(sizes[-1])}."))
+    return found
+
+
+def ask_shapes(scene: Scene, rng: random.Random) -> list[QA]:
+    found = ask_counts(scene, rng) + ask_colours(scene, rng) + ask_yes_no(scene, rng) + ask_places(scene, rng)
+    found.append(QA("background", rng.choice(BACKGROUND), background_answer(scene)))
+    if len(scene.things) == 1:
+        found += [QA("shape", q, f"The shape is {a(scene.things[0].shape)}.") for q in rng.sample(SHAPE, 2)]
+    if len(scene.things) > 4:
+        caption = f"The picture shows {NUMBERS[len(scene.things)]} shapes{on_background(scene)}."
+        found.append(QA("caption", rng.choice(CAPTION), caption))
+    elif ordered := left_to_right(scene):
+        names = listed([a(full_name(t)) for t in ordered])
+        caption = QA("caption", rng.choice(CAPTION), f"The picture shows {names}{on_background(scene)}.")
+        found += [caption, caption] if len(ordered) > 1 else [caption]
+        if len(ordered) > 1:
+            names = listed([a(t.shape) for t in ordered])
+            found.append(QA("shape", rng.choice(SHAPE_LIST), f"The shapes are {names}."))
+    return found
