@@ -18,6 +18,7 @@ from server.schema.chat import (
     ToolMessage,
     UserMessage,
 )
+from server.schema.response_items import InputText
 from server.validated import Conversation, MediaRef, ModelFacts
 
 RESERVED_KWARGS = frozenset(
@@ -33,9 +34,7 @@ def conversation_of(
     max_media_items: int,
 ) -> Conversation:
     """BadRequest where messages do not fit together, or hold media that the model can't take."""
-    reserved = RESERVED_KWARGS & (template_kwargs or {}).keys()
-    if reserved:
-        raise BadRequest(f"chat_template_kwargs may not set `{min(reserved)}`.", param="chat_template_kwargs")
+    kwargs = checked_kwargs(template_kwargs)
     media: list[MediaRef] = []
     rendered: list[dict[str, Any]] = []
     open_calls: set[str] = set()
@@ -43,7 +42,7 @@ def conversation_of(
         place = f"messages[{index}]"
         match message:
             case SystemMessage():
-                rendered.append({"role": message.role, "content": _text(message.content)})
+                rendered.append({"role": message.role, "content": text_content(message.content)})
             case UserMessage():
                 rendered.append({"role": "user", "content": _user_content(message, place, media)})
             case AssistantMessage():
@@ -56,13 +55,25 @@ def conversation_of(
                         param=f"{place}.tool_call_id",
                     )
                 rendered.append(
-                    {"role": "tool", "content": _text(message.content), "tool_call_id": message.tool_call_id}
+                    {
+                        "role": "tool",
+                        "content": text_content(message.content),
+                        "tool_call_id": message.tool_call_id,
+                    }
                 )
     check_media(media, facts, max_media_items)
-    return Conversation(rendered, tuple(media), tools, template_kwargs or {})
+    return Conversation(rendered, tuple(media), tools, kwargs)
 
 
-def _text(content: str | list[TextPart]) -> str | list[dict[str, str]]:
+def checked_kwargs(template_kwargs: dict[str, Any] | None) -> dict[str, Any]:
+    """BadRequest for variables of the chat template that are the server's to set."""
+    reserved = RESERVED_KWARGS & (template_kwargs or {}).keys()
+    if reserved:
+        raise BadRequest(f"chat_template_kwargs may not set `{min(reserved)}`.", param="chat_template_kwargs")
+    return template_kwargs or {}
+
+
+def text_content(content: str | Sequence[TextPart | InputText]) -> str | list[dict[str, str]]:
     return content if isinstance(content, str) else [{"type": "text", "text": part.text} for part in content]
 
 

@@ -49,10 +49,8 @@ class ApiError(Exception):
 
     def body(self) -> bytes:
         """OpenAI's error object, all four keys."""
-        return orjson.dumps({"error": self.fields()})
-
-    def fields(self) -> dict[str, str | None]:
-        return {"message": self.message, "type": self.type, "param": self.param, "code": self.code}
+        fields = {"message": self.message, "type": self.type, "param": self.param, "code": self.code}
+        return orjson.dumps({"error": fields})
 
 
 class BadRequest(ApiError):

@@ -7,10 +7,9 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 
-import msgspec
 import numpy as np
 
-from engine.messages import Generate, Grammar, MediaItem, SamplingParams
+from engine.messages import Generate, Grammar, MediaItem
 from models.processing.base import MediaError, PreparedMedia
 from server import structured
 from server.auth import namespace
@@ -64,7 +63,7 @@ class Answering:
         """(choice, piece) as they come, each choice ending with a finish reason. RequestError, EngineDead,
         ContextTooLong."""
         telemetry = self._state.telemetry
-        request = _generate(self.asked, self._runtime.engine.info.max_model_len)
+        request = _generate(self.asked)
         telemetry.num_prompt_tokens += self.asked.prompt_tokens.total
         last_token_at = [time.monotonic()] * len(self.choices)
         async with aclosing(self._runtime.engine.generate(request, self._prepare)) as events:  # type: ignore[type-var]
@@ -183,7 +182,7 @@ async def render(
         raise BadRequest(str(error), param=conversation.param) from None
 
 
-def _generate(asked: Asked, max_model_len: int) -> Generate:
+def _generate(asked: Asked) -> Generate:
     sequence = asked.prompt.sequence
     media: dict[bytes, MediaItem] = {}
     for item in asked.prompt.media:
@@ -193,17 +192,9 @@ def _generate(asked: Asked, max_model_len: int) -> Generate:
         request_id=uuid.uuid4().hex,
         ids=np.asarray(sequence.ids, dtype="<i4").tobytes(),
         namespace=asked.namespace,
-        sampling=_fitted(asked.options.sampling, max_model_len - len(sequence)),
+        sampling=asked.options.sampling,
         num_choices=asked.options.num_choices,
         spans=tuple((span.start, span.end, positions[span.key], span.offset) for span in sequence.spans),
         media=tuple(media.values()),
         grammar=asked.grammar,
-    )
-
-
-def _fitted(sampling: SamplingParams, room: int) -> SamplingParams:
-    """The limits cut to what the context leaves."""
-    max_tokens = min(sampling.max_tokens, room)
-    return msgspec.structs.replace(
-        sampling, max_tokens=max_tokens, min_tokens=min(sampling.min_tokens, max_tokens)
     )

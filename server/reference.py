@@ -1,12 +1,15 @@
-"""The reference pages that are generated from the code: docs/settings.md and docs/api.md."""
+"""The reference pages that are generated from the code: docs/settings.md, docs/api.md and, in a checkout,
+docs/compatibility.md."""
 
 from pathlib import Path
+from runpy import run_path
 
 from server.flags import reference_page
-from server.schema import fields, responses_fields, transcriptions_fields
-from server.schema.fields import Field, Section
+from server.schema.field import Field, Section
+from server.schema.table import SECTIONS
 
-SECTIONS = (*fields.SECTIONS, *responses_fields.SECTIONS, *transcriptions_fields.SECTIONS)
+PROVED = Path(__file__).parents[1] / "tests" / "proof" / "compatibility.py"
+"""What the tests say of each family. They are not installed with the program."""
 
 _INTRODUCTION = """# API
 
@@ -83,7 +86,10 @@ def _status(field: Field) -> str:
 
 
 def pages() -> dict[str, str]:
-    return {"settings.md": reference_page(), "api.md": api_page()}
+    pages = {"settings.md": reference_page(), "api.md": api_page()}
+    if PROVED.is_file():
+        pages["compatibility.md"] = run_path(str(PROVED))["page"]()
+    return pages
 
 
 def write(directory: Path) -> None:

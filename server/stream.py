@@ -100,7 +100,7 @@ class EventStream:
         except Exception as error:
             if not self._started:
                 raise error if isinstance(error, ApiError) else as_api_error(error) from None
-            await self._send(send, b"event: error\n" + sse({"error": as_api_error(error).fields()}))
+            await self._send(send, b"event: error\ndata: " + as_api_error(error).body() + b"\n\n")
             return
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 

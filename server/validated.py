@@ -13,7 +13,7 @@ from engine.messages import Grammar, SamplingParams
 from server.tools.form import TAGGED, CallForm
 
 AS_MANY_AS_FIT = 2**31 - 1
-"""max_tokens of a request that sets no limit; cut to what the context leaves once the prompt is known."""
+"""max_tokens of a request that sets no limit; the engine cuts it to what the context leaves."""
 
 
 class ModelFacts(NamedTuple):

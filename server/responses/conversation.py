@@ -6,7 +6,7 @@ again, so that the template writes what the model wrote and the cache finds it.
 
 from typing import Any
 
-from server.conversation import RESERVED_KWARGS, check_media, image_ref, tool_call
+from server.conversation import check_media, checked_kwargs, image_ref, text_content, tool_call
 from server.errors import BadRequest
 from server.schema.chat import RefusalPart
 from server.schema.response_items import (
@@ -28,9 +28,7 @@ def conversation_of(
     request: ResponseRequest, tools: list[dict[str, Any]] | None, facts: ModelFacts, max_media_items: int
 ) -> Conversation:
     """BadRequest where items do not fit together, or hold media that the model can't take."""
-    kwargs = request.chat_template_kwargs or {}
-    if reserved := RESERVED_KWARGS & kwargs.keys():
-        raise BadRequest(f"chat_template_kwargs may not set `{min(reserved)}`.", param="chat_template_kwargs")
+    kwargs = checked_kwargs(request.chat_template_kwargs)
     messages = _Messages()
     if request.instructions:
         messages.add({"role": "system", "content": request.instructions})
@@ -68,13 +66,13 @@ class _Messages:
             case InputMessage():
                 self.add({"role": "user", "content": self._user_content(item, place)})
             case InstructionMessage():
-                self.add({"role": item.role, "content": _text(item.content)})
+                self.add({"role": item.role, "content": text_content(item.content)})
             case FunctionOutput():
                 if item.call_id not in self._call_ids:
                     raise BadRequest(
                         f"{place}: answers a call that no earlier item made.", param=f"{place}.call_id"
                     )
-                self.add({"role": "tool", "content": _text(item.output), "tool_call_id": item.call_id})
+                self.add({"role": "tool", "content": text_content(item.output), "tool_call_id": item.call_id})
             case ReasoningItem():
                 self._begin_turn_if_spoken()
                 thought = "".join(part.text for part in item.content or ())
@@ -112,10 +110,6 @@ class _Messages:
             self.media.append(ref)
             parts.append({"type": ref.kind})
         return parts
-
-
-def _text(content: str | list[InputText]) -> str | list[dict[str, str]]:
-    return content if isinstance(content, str) else [{"type": "text", "text": part.text} for part in content]
 
 
 def _assistant_text(item: OutputMessage) -> str:

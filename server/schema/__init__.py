@@ -1,2 +1,2 @@
-"""Wire types: what arrives as JSON, one file an endpoint, and `fields`, the table of every published
+"""Wire types: what arrives as JSON, one file an endpoint, and `table`, the rows of every published
 field."""

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, StringConstraints, Tag
 
-from server.schema import fields
+from server.schema import format_fields, message_fields, request_fields, tool_fields
 from server.schema.sampling import SamplingFields
 from server.schema.wire import Wire, told_apart_by
 
@@ -18,14 +18,14 @@ MAX_PARTS = 4096
 
 
 class TextPart(Wire):
-    section = fields.TEXT_PART
+    section = message_fields.TEXT_PART
     type: Literal["text"]
     text: str
     prompt_cache_breakpoint: dict[str, Any] | None = None
 
 
 class RefusalPart(Wire):
-    section = fields.REFUSAL_PART
+    section = message_fields.REFUSAL_PART
     type: Literal["refusal"]
     refusal: str
 
@@ -34,13 +34,13 @@ MediaUuid = Annotated[str, StringConstraints(pattern=r"^[\x21-\x7e]{1,256}$")]
 
 
 class ImageUrl(Wire):
-    section = fields.IMAGE_URL
+    section = message_fields.IMAGE_URL
     url: str | None = None
     detail: Literal["auto", "low", "high", "original"] = "auto"
 
 
 class ImagePart(Wire):
-    section = fields.IMAGE_PART
+    section = message_fields.IMAGE_PART
     type: Literal["image_url"]
     image_url: ImageUrl | None = None
     prompt_cache_breakpoint: dict[str, Any] | None = None
@@ -48,13 +48,13 @@ class ImagePart(Wire):
 
 
 class InputAudio(Wire):
-    section = fields.INPUT_AUDIO
+    section = message_fields.INPUT_AUDIO
     data: str | None = None
     format: Literal["wav", "mp3"]
 
 
 class InputAudioPart(Wire):
-    section = fields.INPUT_AUDIO_PART
+    section = message_fields.INPUT_AUDIO_PART
     type: Literal["input_audio"]
     input_audio: InputAudio | None = None
     prompt_cache_breakpoint: dict[str, Any] | None = None
@@ -62,12 +62,12 @@ class InputAudioPart(Wire):
 
 
 class AudioUrl(Wire):
-    section = fields.AUDIO_URL
+    section = message_fields.AUDIO_URL
     url: str | None = None
 
 
 class AudioUrlPart(Wire):
-    section = fields.AUDIO_URL_PART
+    section = message_fields.AUDIO_URL_PART
     type: Literal["audio_url"]
     audio_url: AudioUrl | None = None
     uuid: MediaUuid | None = None
@@ -100,34 +100,34 @@ AssistantContent = Annotated[
 
 
 class CalledFunction(Wire):
-    section = fields.CALLED_FUNCTION
+    section = tool_fields.CALLED_FUNCTION
     name: str = Field(min_length=1, max_length=256)
     arguments: str
 
 
 class ToolCall(Wire):
-    section = fields.TOOL_CALL
+    section = tool_fields.TOOL_CALL
     id: str
     type: Literal["function"]
     function: CalledFunction
 
 
 class SystemMessage(Wire):
-    section = fields.SYSTEM_MESSAGE
+    section = message_fields.SYSTEM_MESSAGE
     role: Literal["system", "developer"]
     content: TextContent
     name: str | None = None
 
 
 class UserMessage(Wire):
-    section = fields.USER_MESSAGE
+    section = message_fields.USER_MESSAGE
     role: Literal["user"]
     content: UserContent
     name: str | None = None
 
 
 class AssistantMessage(Wire):
-    section = fields.ASSISTANT_MESSAGE
+    section = message_fields.ASSISTANT_MESSAGE
     role: Literal["assistant"]
     content: AssistantContent | None = None
     tool_calls: list[ToolCall] | None = Field(None, max_length=128)
@@ -137,7 +137,7 @@ class AssistantMessage(Wire):
 
 
 class ToolMessage(Wire):
-    section = fields.TOOL_MESSAGE
+    section = message_fields.TOOL_MESSAGE
     role: Literal["tool"]
     content: TextContent
     tool_call_id: str = Field(min_length=1, max_length=256)
@@ -154,7 +154,7 @@ Message = Annotated[
 
 
 class Function(Wire):
-    section = fields.FUNCTION
+    section = tool_fields.FUNCTION
     name: Name
     description: str | None = None
     parameters: dict[str, Any] | None = None
@@ -162,30 +162,30 @@ class Function(Wire):
 
 
 class Tool(Wire):
-    section = fields.TOOL
+    section = tool_fields.TOOL
     type: Literal["function"]
     function: Function
 
 
 class NamedFunction(Wire):
-    section = fields.NAMED_FUNCTION
+    section = tool_fields.NAMED_FUNCTION
     name: Name
 
 
 class NamedToolChoice(Wire):
-    section = fields.NAMED_TOOL_CHOICE
+    section = tool_fields.NAMED_TOOL_CHOICE
     type: Literal["function"]
     function: NamedFunction
 
 
 class AllowedTools(Wire):
-    section = fields.ALLOWED_TOOLS
+    section = tool_fields.ALLOWED_TOOLS
     mode: Literal["auto", "required"]
     tools: list[NamedToolChoice] = Field(min_length=1, max_length=128)
 
 
 class AllowedToolsChoice(Wire):
-    section = fields.ALLOWED_TOOLS_CHOICE
+    section = tool_fields.ALLOWED_TOOLS_CHOICE
     type: Literal["allowed_tools"]
     allowed_tools: AllowedTools
 
@@ -205,7 +205,7 @@ ToolChoice = Annotated[
 
 
 class JsonSchema(Wire):
-    section = fields.JSON_SCHEMA
+    section = format_fields.JSON_SCHEMA
     name: Name
     schema_: dict[str, Any] | None = Field(None, alias="schema")
     description: str | None = None
@@ -213,13 +213,13 @@ class JsonSchema(Wire):
 
 
 class ResponseFormat(Wire):
-    section = fields.RESPONSE_FORMAT
+    section = format_fields.RESPONSE_FORMAT
     type: Literal["text", "json_object", "json_schema"]
     json_schema: JsonSchema | None = None
 
 
 class StructuredOutputs(Wire):
-    section = fields.STRUCTURED_OUTPUTS
+    section = format_fields.STRUCTURED_OUTPUTS
     regex: str | None = Field(None, min_length=1)
     choice: list[Annotated[str, StringConstraints(min_length=1)]] | None = Field(
         None, min_length=1, max_length=1024
@@ -228,7 +228,7 @@ class StructuredOutputs(Wire):
 
 
 class ChatRequest(SamplingFields):
-    section = fields.CHAT
+    section = request_fields.CHAT
     model: str
     messages: list[Message] = Field(min_length=1, max_length=MAX_PARTS)
     max_completion_tokens: int | None = Field(None, ge=1)

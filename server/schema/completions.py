@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import Discriminator, Field, Tag
 
-from server.schema import fields
+from server.schema import request_fields
 from server.schema.sampling import SamplingFields
 
 MAX_PROMPTS = 128
@@ -28,7 +28,7 @@ Prompt = Annotated[
 
 
 class CompletionRequest(SamplingFields):
-    section = fields.COMPLETION
+    section = request_fields.COMPLETION
     model: str
     prompt: Prompt
     max_tokens: int = Field(16, ge=1)

@@ -1,6 +1,6 @@
-"""The field table of POST /v1/responses, in the form of `server.schema.fields`."""
+"""The field table of POST /v1/responses, in the form of `server.schema.field`."""
 
-from server.schema.fields import Field, Section
+from server.schema.field import Field, Section, sections_in
 
 _CACHED = "every full block of a prompt is cached, for as long as memory lasts"
 _BREAKPOINT = Field("prompt_cache_breakpoint", "harmless", _CACHED)
@@ -201,6 +201,4 @@ RESPONSE_ALLOWED_TOOLS = Section(
     (Field("type", "honoured"), Field("mode", "honoured"), Field("tools", "honoured", "named functions")),
 )
 
-SECTIONS: tuple[Section, ...] = tuple(
-    value for value in list(globals().values()) if isinstance(value, Section)
-)
+SECTIONS = sections_in(dict(globals()))

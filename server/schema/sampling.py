@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from server.schema import fields
+from server.schema import request_fields
 from server.schema.wire import Wire
 
 StopString = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
@@ -12,7 +12,7 @@ CacheSalt = Annotated[str, StringConstraints(pattern=r"^[\x21-\x7e]{1,256}$")]
 
 
 class StreamOptions(Wire):
-    section = fields.STREAM_OPTIONS
+    section = request_fields.STREAM_OPTIONS
     include_usage: bool | None = None
     include_obfuscation: bool | None = None
 

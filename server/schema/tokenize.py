@@ -4,13 +4,13 @@ from typing import Any
 
 from pydantic import Field
 
-from server.schema import fields
+from server.schema import request_fields
 from server.schema.chat import Message, Tool
 from server.schema.wire import Wire
 
 
 class TokenizeRequest(Wire):
-    section = fields.TOKENIZE
+    section = request_fields.TOKENIZE
     model: str | None = None
     prompt: str | None = None
     messages: list[Message] | None = Field(None, min_length=1, max_length=4096)
@@ -20,6 +20,6 @@ class TokenizeRequest(Wire):
 
 
 class DetokenizeRequest(Wire):
-    section = fields.DETOKENIZE
+    section = request_fields.DETOKENIZE
     model: str | None = None
     tokens: list[int] = Field(max_length=10_000_000)

@@ -1,6 +1,6 @@
-"""The field table of POST /v1/audio/transcriptions, in the form of `server.schema.fields`."""
+"""The field table of POST /v1/audio/transcriptions, in the form of `server.schema.field`."""
 
-from server.schema.fields import Field, Section
+from server.schema.field import Field, Section
 
 _ONE_SPEAKER = "speakers are not told apart"
 

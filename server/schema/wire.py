@@ -18,7 +18,7 @@ from pydantic import (
 from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError
 
 from server.errors import BadRequest
-from server.schema.fields import Section
+from server.schema.field import Section
 
 
 class Wire(BaseModel):

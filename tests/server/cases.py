@@ -72,7 +72,8 @@ CASES: dict[str, Covered | NotApplicable] = {
     "A11": _tests(
         "sampling fields out of range",
         f"{SERVER}chat.py::test_refusals_name_the_field",
-        f"{SERVER}chat.py::test_max_tokens_is_cut_to_the_context",
+        f"{SERVER}chat.py::test_a_limit_of_any_size_reaches_the_engine",
+        f"{ENGINE}admission.py::test_answers_are_capped_to_what_can_ever_fit",
     ),
     "A12": _tests(
         "token ids outside the vocabulary; the neighbour in the batch is not touched",
@@ -299,7 +300,8 @@ CASES: dict[str, Covered | NotApplicable] = {
     ),
     "I2": _tests(
         "no limit given",
-        f"{SERVER}chat.py::test_max_tokens_is_cut_to_the_context",
+        f"{SERVER}chat.py::test_a_limit_of_any_size_reaches_the_engine",
+        f"{ENGINE}admission.py::test_answers_are_capped_to_what_can_ever_fit",
         f"{DOOR}generation.py::test_without_a_limit_an_answer_fills_the_context",
     ),
     "I3": _tests(

@@ -14,6 +14,7 @@ from openai.types.completion_usage import CompletionTokensDetails, PromptTokensD
 from engine.client import RequestError
 from engine.messages import TokenLogprobs, TokensGenerated
 from server.app import create_app
+from server.validated import AS_MANY_AS_FIT
 from tests.server.fakes import DEAD, EOS, MAX_MODEL_LEN, VOCAB_SIZE, Bench, chat, image, say
 
 URL = "/v1/chat/completions"
@@ -278,11 +279,12 @@ def test_the_engine_gets_what_was_asked() -> None:
     assert len(request.media) == 2
 
 
-def test_max_tokens_is_cut_to_the_context() -> None:
+def test_a_limit_of_any_size_reaches_the_engine() -> None:
+    """Which cuts it to what fits."""
     bench = Bench()
-    post(bench, chat("x" * 99))
-    post(bench, chat("x" * 99, max_tokens=10**9))
-    assert [request.sampling.max_tokens for request in bench.engine.requests] == [MAX_MODEL_LEN - 100] * 2
+    post(bench, chat())
+    post(bench, chat(max_tokens=10**30))
+    assert [request.sampling.max_tokens for request in bench.engine.requests] == [AS_MANY_AS_FIT] * 2
 
 
 def test_a_prompt_that_fills_the_context_is_refused_with_counts() -> None:

@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from server.app import _routes, create_app
 from server.openapi import ERROR, document
-from server.schema import fields
+from server.schema import request_fields
 from server.schema.chat import ChatRequest
 from tests.server.fakes import Bench, chat, image
 from tests.server.test_chat import BAD, post
@@ -93,7 +93,7 @@ def test_every_error_is_the_one_described() -> None:
 
 def test_the_notes_are_in_the_document() -> None:
     properties = document()["components"]["schemas"]["ChatRequest"]["properties"]
-    for field in fields.CHAT.fields:
+    for field in request_fields.CHAT.fields:
         assert field.name in properties
         assert not field.note or properties[field.name]["description"] == field.note
 

@@ -28,9 +28,16 @@ from openai.types.responses import (
     tool_choice_function_param,
 )
 
-from server.schema import fields as chat_fields
-from server.schema import response_items, responses, responses_fields, transcriptions, transcriptions_fields
-from server.schema.fields import Section
+from server.schema import (
+    message_fields,
+    response_items,
+    responses,
+    responses_fields,
+    transcriptions,
+    transcriptions_fields,
+)
+from server.schema.field import Section
+from server.schema.table import CHAT_SECTIONS
 from server.schema.wire import Wire
 from tests.server.fakes import Bench
 from tests.server.test_responses import body, refused
@@ -54,7 +61,7 @@ PUBLISHED = [
     (response_input_audio_param.ResponseInputAudioParam, responses_fields.INPUT_AUDIO),
     (response_input_audio_param.InputAudio, responses_fields.SOUND),
     (response_output_text_param.ResponseOutputTextParam, responses_fields.OUTPUT_TEXT),
-    (response_output_refusal_param.ResponseOutputRefusalParam, chat_fields.REFUSAL_PART),
+    (response_output_refusal_param.ResponseOutputRefusalParam, message_fields.REFUSAL_PART),
     (response_function_tool_call_param.ResponseFunctionToolCallParam, responses_fields.FUNCTION_CALL),
     (response_input_item_param.FunctionCallOutput, responses_fields.FUNCTION_OUTPUT),
     (response_reasoning_item_param.ResponseReasoningItemParam, responses_fields.REASONING_ITEM),
@@ -96,7 +103,7 @@ def test_wire_types_hold_exactly_what_the_table_honours_or_ignores(wire: type[Wi
 
 def test_every_section_belongs_to_a_wire_type() -> None:
     assert {wire.section.title for wire in wire_types()} == {section.title for section in SECTIONS}
-    titles = [section.title for section in (*chat_fields.SECTIONS, *SECTIONS)]
+    titles = [section.title for section in (*CHAT_SECTIONS, *SECTIONS)]
     assert len(set(titles)) == len(titles)
 
 

@@ -55,37 +55,47 @@ from openai.types.chat import (
 )
 from openai.types.shared_params import function_definition, response_format_json_schema
 
-from server.schema import chat, completions, fields, tokenize
+from server.schema import (
+    chat,
+    completions,
+    format_fields,
+    message_fields,
+    request_fields,
+    tokenize,
+    tool_fields,
+)
+from server.schema.field import Section
 from server.schema.sampling import StreamOptions
+from server.schema.table import CHAT_SECTIONS
 from server.schema.wire import Wire
 
 PUBLISHED = [
-    (chat_params.CompletionCreateParamsStreaming, fields.CHAT),
-    (chat_params.CompletionCreateParamsNonStreaming, fields.CHAT),
-    (completion_params.CompletionCreateParamsStreaming, fields.COMPLETION),
-    (completion_params.CompletionCreateParamsNonStreaming, fields.COMPLETION),
-    (stream_options.ChatCompletionStreamOptionsParam, fields.STREAM_OPTIONS),
-    (system.ChatCompletionSystemMessageParam, fields.SYSTEM_MESSAGE),
-    (developer.ChatCompletionDeveloperMessageParam, fields.SYSTEM_MESSAGE),
-    (user.ChatCompletionUserMessageParam, fields.USER_MESSAGE),
-    (assistant.ChatCompletionAssistantMessageParam, fields.ASSISTANT_MESSAGE),
-    (tool_message.ChatCompletionToolMessageParam, fields.TOOL_MESSAGE),
-    (text.ChatCompletionContentPartTextParam, fields.TEXT_PART),
-    (refusal.ChatCompletionContentPartRefusalParam, fields.REFUSAL_PART),
-    (image.ChatCompletionContentPartImageParam, fields.IMAGE_PART),
-    (image.ImageURL, fields.IMAGE_URL),
-    (audio.ChatCompletionContentPartInputAudioParam, fields.INPUT_AUDIO_PART),
-    (audio.InputAudio, fields.INPUT_AUDIO),
-    (tool.ChatCompletionFunctionToolParam, fields.TOOL),
-    (function_definition.FunctionDefinition, fields.FUNCTION),
-    (tool_call.ChatCompletionMessageFunctionToolCallParam, fields.TOOL_CALL),
-    (tool_call.Function, fields.CALLED_FUNCTION),
-    (named_choice.ChatCompletionNamedToolChoiceParam, fields.NAMED_TOOL_CHOICE),
-    (named_choice.Function, fields.NAMED_FUNCTION),
-    (allowed_choice.ChatCompletionAllowedToolChoiceParam, fields.ALLOWED_TOOLS_CHOICE),
-    (allowed.ChatCompletionAllowedToolsParam, fields.ALLOWED_TOOLS),
-    (response_format_json_schema.ResponseFormatJSONSchema, fields.RESPONSE_FORMAT),
-    (response_format_json_schema.JSONSchema, fields.JSON_SCHEMA),
+    (chat_params.CompletionCreateParamsStreaming, request_fields.CHAT),
+    (chat_params.CompletionCreateParamsNonStreaming, request_fields.CHAT),
+    (completion_params.CompletionCreateParamsStreaming, request_fields.COMPLETION),
+    (completion_params.CompletionCreateParamsNonStreaming, request_fields.COMPLETION),
+    (stream_options.ChatCompletionStreamOptionsParam, request_fields.STREAM_OPTIONS),
+    (system.ChatCompletionSystemMessageParam, message_fields.SYSTEM_MESSAGE),
+    (developer.ChatCompletionDeveloperMessageParam, message_fields.SYSTEM_MESSAGE),
+    (user.ChatCompletionUserMessageParam, message_fields.USER_MESSAGE),
+    (assistant.ChatCompletionAssistantMessageParam, message_fields.ASSISTANT_MESSAGE),
+    (tool_message.ChatCompletionToolMessageParam, message_fields.TOOL_MESSAGE),
+    (text.ChatCompletionContentPartTextParam, message_fields.TEXT_PART),
+    (refusal.ChatCompletionContentPartRefusalParam, message_fields.REFUSAL_PART),
+    (image.ChatCompletionContentPartImageParam, message_fields.IMAGE_PART),
+    (image.ImageURL, message_fields.IMAGE_URL),
+    (audio.ChatCompletionContentPartInputAudioParam, message_fields.INPUT_AUDIO_PART),
+    (audio.InputAudio, message_fields.INPUT_AUDIO),
+    (tool.ChatCompletionFunctionToolParam, tool_fields.TOOL),
+    (function_definition.FunctionDefinition, tool_fields.FUNCTION),
+    (tool_call.ChatCompletionMessageFunctionToolCallParam, tool_fields.TOOL_CALL),
+    (tool_call.Function, tool_fields.CALLED_FUNCTION),
+    (named_choice.ChatCompletionNamedToolChoiceParam, tool_fields.NAMED_TOOL_CHOICE),
+    (named_choice.Function, tool_fields.NAMED_FUNCTION),
+    (allowed_choice.ChatCompletionAllowedToolChoiceParam, tool_fields.ALLOWED_TOOLS_CHOICE),
+    (allowed.ChatCompletionAllowedToolsParam, tool_fields.ALLOWED_TOOLS),
+    (response_format_json_schema.ResponseFormatJSONSchema, format_fields.RESPONSE_FORMAT),
+    (response_format_json_schema.JSONSchema, format_fields.JSON_SCHEMA),
 ]
 
 REFUSED_PART_TYPES = {"file"}
@@ -95,7 +105,7 @@ REFUSED_ROLES = {"function"}
 @pytest.mark.parametrize(
     ("published", "section"), PUBLISHED, ids=lambda value: getattr(value, "__name__", None)
 )
-def test_no_published_field_is_forgotten(published: type, section: fields.Section) -> None:
+def test_no_published_field_is_forgotten(published: type, section: Section) -> None:
     names = set(typing.get_type_hints(published))
     assert names - {field.name for field in section.fields} == set()
     extensions = {field.name for field in section.fields if field.extension}
@@ -120,7 +130,7 @@ def test_wire_types_hold_exactly_what_the_table_honours_or_ignores(model: type[W
 
 def test_every_section_belongs_to_a_wire_type() -> None:
     assert {model.section.title for model in all_wire_models()} == {
-        section.title for section in fields.SECTIONS
+        section.title for section in CHAT_SECTIONS
     }
 
 
@@ -139,7 +149,7 @@ def test_every_published_part_and_role_is_known_or_refused() -> None:
 
 
 def test_every_row_says_why_it_is_not_honoured() -> None:
-    for section in fields.SECTIONS:
+    for section in CHAT_SECTIONS:
         assert len({field.name for field in section.fields}) == len(section.fields)
         for field in section.fields:
             assert field.note or field.status == "honoured", (section.title, field.name)

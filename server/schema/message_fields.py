@@ -1,0 +1,85 @@
+"""Fields of messages and of their parts."""
+
+from server.schema.field import Field, Section, harmless, honoured, refused, sections_in
+
+_BREAKPOINT = harmless(
+    "prompt_cache_breakpoint", "every full block of a prompt is cached; no marks are needed"
+)
+_UUID = honoured(
+    "uuid",
+    "1 to 256 characters: your own name for this content, bound to API key, `cache_salt` and the bytes that "
+    "first came with it. A later part with the same uuid may leave its data out, as long as they are held "
+    "(`--named-media-memory`); else 400 `media_uuid_not_found`. Other bytes: 400 `media_uuid_conflict`",
+    extension=True,
+)
+_NAME = harmless("name", "chat templates have no place for a participant's name")
+
+SYSTEM_MESSAGE = Section(
+    "system and developer messages",
+    (honoured("role"), honoured("content", "a string or text parts"), _NAME),
+)
+USER_MESSAGE = Section(
+    "user messages",
+    (honoured("role"), honoured("content", "a string, or text, image and audio parts in any order"), _NAME),
+)
+ASSISTANT_MESSAGE = Section(
+    "assistant messages",
+    (
+        honoured("role"),
+        honoured("content", "a string, text parts, or null with `tool_calls`"),
+        honoured("tool_calls"),
+        honoured("refusal", "stands as the message's text where there is no content"),
+        _NAME,
+        refused("audio", "answers are text, so there is no earlier audio to refer to"),
+        refused("function_call", "deprecated: use `tool_calls`"),
+        honoured("reasoning_content", "given to the chat template, which may use it", extension=True),
+    ),
+)
+TOOL_MESSAGE = Section(
+    "tool messages",
+    (honoured("role"), honoured("content", "a string or text parts"), honoured("tool_call_id")),
+)
+
+TEXT_PART = Section("text parts", (honoured("type"), honoured("text"), _BREAKPOINT))
+REFUSAL_PART = Section("refusal parts (assistant only)", (honoured("type"), honoured("refusal")))
+IMAGE_PART = Section(
+    "image_url parts",
+    (
+        honoured("type"),
+        honoured("image_url", "an object; a bare string is refused; may be left out with `uuid`"),
+        _BREAKPOINT,
+        _UUID,
+    ),
+)
+IMAGE_URL = Section(
+    "image_url",
+    (
+        honoured("url", "a data URL; http and file only where the operator allows them"),
+        honoured(
+            "detail", "`low` uses fewer tokens; `auto`, `high` and `original` are the model's own resolution"
+        ),
+    ),
+)
+INPUT_AUDIO_PART = Section(
+    "input_audio parts",
+    (honoured("type"), honoured("input_audio", "may be left out with `uuid`"), _BREAKPOINT, _UUID),
+)
+INPUT_AUDIO = Section(
+    "input_audio",
+    (
+        honoured("data", "base64"),
+        honoured("format", "`wav` or `mp3`; the bytes themselves decide how they are read"),
+    ),
+)
+AUDIO_URL_PART = Section(
+    "audio_url parts (an extension)",
+    (
+        Field("type", "honoured", "", extension=True),
+        Field("audio_url", "honoured", "may be left out with `uuid`", extension=True),
+        _UUID,
+    ),
+)
+AUDIO_URL = Section("audio_url", (Field("url", "honoured", "as for images", extension=True),))
+
+
+SECTIONS = sections_in(dict(globals()))

@@ -1,0 +1,34 @@
+"""Fields of tools, of their calls, and of the choice between them."""
+
+from server.schema.field import Section, honoured, sections_in
+
+TOOL = Section("tools", (honoured("type", "`function`; `custom` is refused"), honoured("function")))
+FUNCTION = Section(
+    "function",
+    (
+        honoured("name"),
+        honoured("description"),
+        honoured("parameters", "a JSON schema"),
+        honoured(
+            "strict",
+            "arguments always follow the schema where a call is forced. Under `auto` they do from the moment "
+            "a call begins if any offered tool is strict; without strict they are parsed only",
+        ),
+    ),
+)
+
+TOOL_CALL = Section(
+    "tool_calls of an assistant message",
+    (honoured("id"), honoured("type", "`function`; `custom` is refused"), honoured("function")),
+)
+CALLED_FUNCTION = Section(
+    "function of a tool call", (honoured("name"), honoured("arguments", "a JSON object"))
+)
+
+NAMED_TOOL_CHOICE = Section("tool_choice: a named function", (honoured("type"), honoured("function")))
+NAMED_FUNCTION = Section("function of a tool_choice", (honoured("name"),))
+ALLOWED_TOOLS_CHOICE = Section("tool_choice: allowed tools", (honoured("type"), honoured("allowed_tools")))
+ALLOWED_TOOLS = Section("allowed_tools", (honoured("mode"), honoured("tools", "named functions of `tools`")))
+
+
+SECTIONS = sections_in(dict(globals()))
