@@ -37,14 +37,18 @@ class Outbox:
 
 
 def drive(engine: Engine, channel: Channel, outbox: Outbox, wanted: Callable[[], bool]) -> None:
-    """Until Shutdown comes or nobody wants the engine any more. Whatever a step lets out is let out."""
+    """Until Shutdown comes or nobody wants the engine any more, which closes it. Whatever a step lets out is
+    let out."""
     busy = False
-    while wanted():
-        wait_s = 0.0 if busy else COMPILING_WAIT_S if engine.is_compiling else IDLE_WAIT_S
-        for command, arrays in channel.receive(wait_s):
-            if isinstance(command, Shutdown):
-                return
-            engine.handle(command, arrays)
-        outbox.flush()
-        busy = engine.step()
-        outbox.flush()
+    try:
+        while wanted():
+            wait_s = 0.0 if busy else COMPILING_WAIT_S if engine.is_compiling else IDLE_WAIT_S
+            for command, arrays in channel.receive(wait_s):
+                if isinstance(command, Shutdown):
+                    return
+                engine.handle(command, arrays)
+            outbox.flush()
+            busy = engine.step()
+            outbox.flush()
+    finally:
+        engine.close()

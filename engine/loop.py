@@ -93,6 +93,10 @@ class Engine:
         """A grammar is being compiled: look again soon, even if no command comes."""
         return bool(self._compiling)
 
+    def close(self) -> None:
+        """Grammars that still wait to be compiled are given up."""
+        self._grammars.close()
+
     def handle(self, command: Command, arrays: Arrays | None = None) -> None:
         """arrays: those of MediaPrepared."""
         self._was_idle = False

@@ -140,7 +140,7 @@ class Launch:
                 await self._watch(runtime.engine)
             finally:
                 self._state.runtime = None
-                await runtime.engine.close()
+                await runtime.close()
             await asyncio.sleep(RESTART_PAUSE_S)
 
     async def _watch(self, engine: EngineClient) -> None:

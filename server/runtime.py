@@ -34,6 +34,10 @@ class MediaRequest(Protocol):
 class MediaSource(Protocol):
     def request(self, namespace: bytes) -> AbstractAsyncContextManager[MediaRequest]: ...
 
+    def close(self) -> None:
+        """Nothing more is to be resolved or prepared."""
+        ...
+
 
 class Prompts(Protocol):
     def render(
@@ -78,3 +82,7 @@ class Runtime:
     """The checkpoint's own, by which its answers are read."""
     template_ids: frozenset[int] = frozenset()
     """Special tokens that the response template looks for."""
+
+    async def close(self) -> None:
+        self.media.close()
+        await self.engine.close()

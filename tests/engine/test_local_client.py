@@ -1,16 +1,18 @@
 """What a client promises, over the arithmetic model on a thread."""
 
 import asyncio
+import threading
 import time
 
 import pytest
+from msgspec import structs
 
 from engine.client import EngineDead, RequestError
 from engine.grammar import GrammarCompiler
 from engine.limits import Limits
 from engine.local_client import LocalClient
 from engine.loop import Engine
-from engine.messages import EngineInfo
+from engine.messages import EngineInfo, Grammar
 from kvcache.encodings import EncodingCache
 from kvcache.manager import KVCacheManager
 from models.processing.base import MediaError
@@ -96,6 +98,24 @@ async def until(condition) -> None:
 def is_empty(client: LocalClient) -> bool:
     stats = client.stats
     return stats.num_blocks == stats.num_free_blocks == NUM_BLOCKS and not stats.num_running
+
+
+def test_nothing_of_a_closed_engine_goes_on() -> None:
+    async def main() -> None:
+        rig = Rig()
+        client = await LocalClient.start(rig.make)
+        request = structs.replace(generate("r", [2]), grammar=Grammar("regex", "a"))
+        with pytest.raises(RequestError):  # the rig has no vocabulary
+            await collect(client.generate(request, no_media))
+        assert _threads() >= {"engine", "grammar"}
+        await client.close()
+        await until(lambda: not _threads() & {"engine", "grammar"})
+
+    asyncio.run(asyncio.wait_for(main(), 20))
+
+
+def _threads() -> set[str]:
+    return {thread.name.partition("_")[0] for thread in threading.enumerate()}
 
 
 def test_many_at_once_get_their_own_tokens() -> None:

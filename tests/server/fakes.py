@@ -55,6 +55,7 @@ class FakeEngine:
         )
         self.stats = EngineStats(num_free_blocks=100, num_blocks=100)
         self.alive = True
+        self.closed = False
         self.stalled_s = 0.0
         self.requests: list[Generate] = []
         self.num_open = 0
@@ -94,6 +95,7 @@ class FakeEngine:
 
     async def close(self) -> None:
         self.alive = False
+        self.closed = True
 
 
 class FakeDecoder:
@@ -161,6 +163,7 @@ class FakeMedia:
     def __init__(self) -> None:
         self.num_resolved = 0
         self.num_open = 0
+        self.closed = False
 
     @asynccontextmanager
     async def request(self, namespace: bytes) -> AsyncIterator["FakeMedia"]:
@@ -179,6 +182,9 @@ class FakeMedia:
 
     async def prepare(self, key: bytes) -> PreparedMedia:
         return {}
+
+    def close(self) -> None:
+        self.closed = True
 
 
 class Bench:

@@ -355,3 +355,12 @@ def test_event_loop_stays_free_while_decoding() -> None:
         assert longest < 0.05
 
     run(scenario)
+
+
+def test_a_closed_pipeline_starts_nothing_more() -> None:
+    async def scenario(pipeline: MediaPipeline, processing: Processing) -> None:
+        pipeline.close()
+        with pytest.raises(RuntimeError):
+            await look(pipeline, picture())
+
+    run(scenario)
