@@ -54,14 +54,12 @@ class Execution:
         failed: dict[EncodingId, RowFault] = {}
         for item in items:
             try:
-                messages = self._runner.encode([item])
+                self._runner.encode(item)
             except self._fatal:
                 raise
             except Exception as error:
-                logger.exception("encoding %s", item.kind)
+                logger.exception("encoding %s of layout %s", item.kind, item.layout)
                 failed[item.encoding] = self._fault(error)
-            else:
-                failed |= {encoding: RowFault(message) for encoding, message in messages.items()}
         return failed
 
     def _without_readers(self, rows: list[StepRow], failed: dict[EncodingId, RowFault]) -> list[StepRow]:

@@ -1,6 +1,5 @@
 """A scheduled step on a model: encode media, forward, sample. Decides nothing about what runs when."""
 
-import logging
 from collections.abc import Sequence as Seq
 
 import numpy as np
@@ -13,7 +12,6 @@ from engine.attention.native import NativeBackend
 from engine.batch import BatchAssembler
 from engine.config import EngineConfig
 from engine.draw import Drawer, draw
-from engine.memory import is_out_of_memory
 from engine.native.decoder import NativeDecoder, install_fused
 from engine.native.draw import NativeDraw
 from engine.sampler import sample
@@ -23,8 +21,6 @@ from kvcache.encodings import EncodingId
 from kvcache.pages import EncodingStore, KVPages
 from models.interface import EncoderInput, ServedModel
 from models.processing.base import MediaLayout
-
-logger = logging.getLogger(__name__)
 
 
 class Runner:
@@ -42,18 +38,22 @@ class Runner:
         return isinstance(getattr(getattr(self.model, "decoder", None), "fused", None), NativeDecoder)
 
     @torch.inference_mode()
-    def encode(self, items: Seq[EncodeItem]) -> dict[EncodingId, str]:
-        """One by one and whole, so that an encoding never depends on what was encoded beside it."""
-        failures = {}
-        for item in items:
-            try:
-                self._encodings.put(item.encoding, self._encode_one(item))
-            except Exception as error:
-                if isinstance(error, torch.AcceleratorError) or is_out_of_memory(error):
-                    raise  # not this item's fault
-                logger.exception("the encoder failed for %s of layout %s", item.kind, item.layout)
-                failures[item.encoding] = f"the {item.kind} could not be encoded"
-        return failures
+    def encode(self, item: EncodeItem) -> None:
+        """By itself and whole, so that an encoding never depends on what was encoded beside it. ValueError
+        where the encoder returns what no row may read."""
+        layout = item.layout
+        # Arrays that arrived as raw frames are read-only, which torch can't express: those are copied.
+        arrays = {
+            name: torch.from_numpy(np.require(array, requirements=["C", "W"])).to(self.model.device)
+            for name, array in item.arrays.items()
+        }
+        (encoded,) = self.model.encode(item.kind, [EncoderInput(arrays, layout)])
+        expected = (layout.num_tokens, self.model.encoding_width)
+        if tuple(encoded.shape) != expected:
+            raise ValueError(f"the encoder returned {tuple(encoded.shape)} instead of {expected}")
+        if not encoded.isfinite().all():
+            raise ValueError("the encoder returned values that are not finite")
+        self._encodings.put(item.encoding, encoded)
 
     @torch.inference_mode()
     def execute(self, rows: Seq[StepRow]) -> dict[int, SampledToken | RowFault]:
@@ -75,25 +75,8 @@ class Runner:
         for encoding in encodings:
             self._encodings.drop(encoding)
 
-    def encoding_size_bytes(self, layout: object) -> int:
-        assert isinstance(layout, MediaLayout)
+    def encoding_size_bytes(self, layout: MediaLayout) -> int:
         return layout.num_tokens * self.model.encoding_width * self.model.dtype.itemsize
-
-    def _encode_one(self, item: EncodeItem) -> torch.Tensor:
-        layout = item.layout
-        assert isinstance(layout, MediaLayout)
-        # Arrays that arrived as raw frames are read-only, which torch can't express: those are copied.
-        arrays = {
-            name: torch.from_numpy(np.require(array, requirements=["C", "W"])).to(self.model.device)
-            for name, array in item.arrays.items()
-        }
-        (encoded,) = self.model.encode(item.kind, [EncoderInput(arrays, layout)])
-        expected = (layout.num_tokens, self.model.encoding_width)
-        if tuple(encoded.shape) != expected:
-            raise ValueError(f"the encoder returned {tuple(encoded.shape)} instead of {expected}")
-        if not encoded.isfinite().all():
-            raise ValueError("the encoder returned values that are not finite")
-        return encoded
 
 
 def _faults(hidden: torch.Tensor, rows: Seq[StepRow], ends: np.ndarray) -> dict[int, SampledToken | RowFault]:

@@ -57,9 +57,8 @@ class RowFault(NamedTuple):
 class StepRunner(Protocol):
     """Turns a step into tokens. `Runner` does it with a model; tests of the scheduler with arithmetic."""
 
-    def encode(self, items: Seq[EncodeItem]) -> dict[EncodingId, str]:
-        """Run the encoder for each item and hold the results. Returns messages for those that failed, the
-        rest are held."""
+    def encode(self, item: EncodeItem) -> None:
+        """Run the encoder and hold the result. Raises if it failed; then nothing is held."""
         ...
 
     def execute(self, rows: Seq[StepRow]) -> dict[int, SampledToken | RowFault]:

@@ -96,18 +96,14 @@ class ArithmeticRunner:
         for encoding in encodings:
             del self.encodings[encoding]
 
-    def encode(self, items):
+    def encode(self, item):
         if self.raise_in_encode:
             raise MemoryError
-        failed = {}
-        for item in items:
-            assert item.encoding not in self.encodings, "encoded though it is held"
-            if item.encoding.key in self.fail_encoding:
-                failed[item.encoding] = "no encoding"
-                continue
-            self.encodings[item.encoding] = encoded(item.arrays)
-            self.num_encoded[item.encoding] = self.num_encoded.get(item.encoding, 0) + 1
-        return failed
+        assert item.encoding not in self.encodings, "encoded though it is held"
+        if item.encoding.key in self.fail_encoding:
+            raise ValueError("no encoding")
+        self.encodings[item.encoding] = encoded(item.arrays)
+        self.num_encoded[item.encoding] = self.num_encoded.get(item.encoding, 0) + 1
 
     def execute(self, rows):
         if self.device_lost:

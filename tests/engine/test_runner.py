@@ -174,7 +174,8 @@ def item(key: bytes, values: np.ndarray, num_tokens: int | None = None) -> Encod
 def test_encodings_are_sliced_by_offset_and_laid_at_their_rows() -> None:
     model, runner = media_runner()
     values = {key: np.random.default_rng(ord(key)).random((6, 3), dtype=np.float32) for key in (b"a", b"b")}
-    assert runner.encode([item(key, array) for key, array in values.items()]) == {}
+    for key, array in values.items():
+        runner.encode(item(key, array))
     # Content a in two runs (tokens 0..2 and 2..6) around a break token, then b from its token 1 on.
     spans = (
         MediaSpan(1, 3, MediaKey(b"a")),
@@ -199,15 +200,17 @@ def test_encodings_are_sliced_by_offset_and_laid_at_their_rows() -> None:
     np.testing.assert_array_equal(second.media[0].encoding, values[b"b"][4:6])
 
 
-def test_an_encoder_failure_is_reported_for_its_item_alone() -> None:
+def test_what_no_row_may_read_is_not_held() -> None:
     model, runner = media_runner()
     good, short = (
         item(b"a", np.ones((2, 3), np.float32)),
         item(b"b", np.ones((2, 3), np.float32), num_tokens=5),
     )
     broken = item(b"c", np.full((2, 3), np.nan, np.float32))
-    failures = runner.encode([good, short, broken])
-    assert set(failures) == {short.encoding, broken.encoding}
+    runner.encode(good)
+    for item_at_fault, why in ((short, "instead of"), (broken, "not finite")):
+        with pytest.raises(ValueError, match=why):
+            runner.encode(item_at_fault)
     sequence = make_sequence([0, 0], spans=(MediaSpan(0, 2, MediaKey(b"a")),))
     runner.execute([StepRow(sequence, 0, 2, [0], True)])
     assert model.batches[0].media[0].encoding.tolist() == [[1, 1, 1]] * 2
