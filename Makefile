@@ -20,6 +20,7 @@ check: $(BIN)/.installed
 	$(BIN)/ruff check .
 	$(BIN)/pyright
 	$(BIN)/lint-imports
+	$(BIN)/python -m pytest tests/server/test_settings.py -k up_to_date
 	if test -x $(BIN)/hadolint; then $(BIN)/hadolint Dockerfile; fi
 
 fix: $(BIN)/.installed

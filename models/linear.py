@@ -43,7 +43,7 @@ def stack(*parts: Linear) -> Linear:
 
 
 def packed(linear: Linear, activation: str | None = None) -> Map:
-    """The map followed by an activation of ACTIVATIONS; in bfloat16 on a CPU one product of oneDNN, its weight
+    """The map followed by an activation of ACTIVATIONS; in bfloat16 on a CPU one product of oneDNN, weights
     packed once.
 
     There most activations see sums before they are rounded; everywhere else they are computed after.

@@ -9,13 +9,13 @@ import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, WhisperFeatureExtractor, WhisperForConditionalGeneration
 
-from models.checkpoint import Checkpoint, CheckpointError
+from models.checkpoint import Checkpoint
 from models.families.ultravox import UltravoxModel
 from models.interface import EncoderInput, ForwardBatch, MediaRows
 from models.loader import load_model
 from models.processing.base import MediaError
 from models.registry import load_processing
-from tests.checkpoints import tiny_ultravox, write_json
+from tests.checkpoints import tiny_ultravox
 from tests.models.dense_attention import DenseAttention
 
 CONTEXT = 3000
@@ -206,21 +206,3 @@ def test_random_weights_need_no_other_checkpoint_s_weights(tmp_path: Path) -> No
     first, second = (encode(load(directory, load_format="random"), sound(1)) for _ in range(2))
     assert first.isfinite().all()
     assert torch.equal(first, second)
-
-
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        ("num_projector_layers", 2),
-        ("audio_latency_block_size", 100),
-        ("projector_act", "mish"),
-        ("text_model_lora_config", {"r": 8}),
-        ("audio_model_lora_config", {"r": 8}),
-    ],
-)
-def test_what_is_not_supported_is_refused(key: str, value: object, tmp_path: Path) -> None:
-    directory = tiny_ultravox(tmp_path)
-    config = Checkpoint.open(str(directory)).config
-    write_json(directory / "config.json", {**config, key: value})
-    with pytest.raises(CheckpointError, match="not supported"):
-        load(directory)

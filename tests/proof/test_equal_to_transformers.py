@@ -9,6 +9,7 @@ from functools import cache
 import pytest
 import torch
 
+from tests.proof.compatibility import WAYS
 from tests.proof.families import FAMILIES, TEXT, forbidden, media, mixes, model, reference
 from tests.proof.prompts import Prompt, build, words
 from tests.proof.reference import Piece
@@ -17,7 +18,10 @@ from tests.proof.rig import BLOCK, Answer, Rig
 TOLERANCE = 1e-4
 MULTIMODAL = [name for name, family in FAMILIES.items() if family.kinds]
 CASES = [(name, mix) for name in FAMILIES for mix in mixes(name)]
-BACKENDS = ["reference", "sdpa", "native"]
+
+
+def on_backends(way: str) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("backend", WAYS[way])
 
 
 def rig(name: str, backend: str = "sdpa", **settings: int) -> Rig:
@@ -51,7 +55,7 @@ def check(name: str, pieces: list[Piece], answer: Answer) -> None:
         torch.testing.assert_close(values, row[ids], atol=TOLERANCE, rtol=0)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@on_backends("cold, then warm")
 @pytest.mark.parametrize(("name", "mix"), CASES)
 def test_cold_and_warm(name: str, mix: str, backend: str) -> None:
     pieces = mixes(name)[mix]
@@ -69,15 +73,16 @@ def test_cold_and_warm(name: str, mix: str, backend: str) -> None:
     assert after.num_media_requested == before.num_media_requested
 
 
+@on_backends("in chunks of 1, 7 and 16 tokens")
 @pytest.mark.parametrize("chunk", [1, 7, 16])
-@pytest.mark.parametrize(("name", "mix"), [case for case in CASES if case[1] != "text"] + [("llama", "text")])
-def test_in_chunks(name: str, mix: str, chunk: int) -> None:
+@pytest.mark.parametrize(("name", "mix"), CASES)
+def test_in_chunks(name: str, mix: str, chunk: int, backend: str) -> None:
     pieces = mixes(name)[mix]
-    (answer,) = rig(name, chunk=chunk, max_num_seqs=1).run([prompt(name, pieces)])
+    (answer,) = rig(name, backend, chunk=chunk, max_num_seqs=1).run([prompt(name, pieces)])
     check(name, pieces, answer)
 
 
-@pytest.mark.parametrize("backend", ["sdpa", "native"])
+@on_backends("eight requests in one batch")
 @pytest.mark.parametrize("name", FAMILIES)
 @pytest.mark.parametrize("chunk", [24, 2048])
 def test_eight_at_once(name: str, chunk: int, backend: str) -> None:
@@ -88,7 +93,7 @@ def test_eight_at_once(name: str, chunk: int, backend: str) -> None:
         check(name, pieces, answer)
 
 
-@pytest.mark.parametrize("backend", ["sdpa", "native"])
+@on_backends("preempted and resumed")
 @pytest.mark.parametrize("name", FAMILIES)
 def test_preempted_and_resumed(name: str, backend: str) -> None:
     """A pool in which two fit only as long as they are short."""
@@ -104,9 +109,10 @@ def test_preempted_and_resumed(name: str, backend: str) -> None:
         check(name, pieces, answer)
 
 
+@on_backends("found up to before, inside and after a media item")
 @pytest.mark.parametrize("where", ["before", "inside", "after"])
 @pytest.mark.parametrize(("name", "kind"), [(n, k) for n in MULTIMODAL for k in FAMILIES[n].kinds])
-def test_half_warm(name: str, kind: str, where: str) -> None:
+def test_half_warm(name: str, kind: str, where: str, backend: str) -> None:
     """A hit that ends before a span, inside it, and after it."""
     span = media(name, kind, 1, 2.0)
     start, end = prompt(name, span).request.spans[0][:2]
@@ -120,7 +126,7 @@ def test_half_warm(name: str, kind: str, where: str) -> None:
     }
     pieces = head + span + words(22, 40, TEXT) + words(23, 9, TEXT)
     asked = prompt(name, pieces, max_tokens=6)
-    engine = rig(name)
+    engine = rig(name, backend)
     engine.run([prompt(name, others[where], max_tokens=1)])
     (answer,) = engine.run([asked])
     position = answer.num_cached
@@ -130,9 +136,10 @@ def test_half_warm(name: str, kind: str, where: str) -> None:
     check(name, pieces, answer)
 
 
+@on_backends("with media appended in a later turn")
 @pytest.mark.parametrize(("name", "kind"), [(n, k) for n in MULTIMODAL for k in FAMILIES[n].kinds])
-def test_media_appended_in_a_later_turn(name: str, kind: str) -> None:
-    engine = rig(name)
+def test_media_appended_in_a_later_turn(name: str, kind: str, backend: str) -> None:
+    engine = rig(name, backend)
     first = words(30, 33, TEXT) + media(name, kind, 1) + words(31, 5, TEXT)
     (said,) = engine.run([prompt(name, first, max_tokens=17)])
     check(name, first, said)
@@ -143,10 +150,11 @@ def test_media_appended_in_a_later_turn(name: str, kind: str) -> None:
     assert engine.stats.num_encoder_runs == 2
 
 
+@on_backends("as one of four choices")
 @pytest.mark.parametrize("name", FAMILIES)
-def test_four_choices_share_the_prompt(name: str) -> None:
+def test_four_choices_share_the_prompt(name: str, backend: str) -> None:
     *_, pieces = mixes(name).values()
-    engine = rig(name)
+    engine = rig(name, backend)
     asked = prompt(name, pieces, num_choices=4)
     engine.run([asked])
     for choice in range(4):
