@@ -40,6 +40,7 @@ typedef struct {
 typedef struct {
     float *hidden, *qkv, *attended, *parts;
     float *cos, *sin; /* [rows][head_dim / 2] */
+    float *sums;                /* one piece a thread, [rows][TILE] */
     void *operands, *activated; /* operands: one piece a thread, operand_stride bytes apart */
     long operand_stride;
     Work *work; /* one for each sight */
@@ -62,6 +63,7 @@ static long lay_out(const Decoder *d, const Step *s, int num_threads, Scratch *x
     TAKE(activated, rows * d->intermediate_size * operand_bytes(type));
     x->operand_stride = rounded(rows * widest * operand_bytes(type));
     TAKE(operands, num_threads * x->operand_stride);
+    TAKE(sums, num_threads * rows * TILE * 4);
     TAKE(cos, rows * h->head_dim * 2);
     TAKE(sin, rows * h->head_dim * 2);
     TAKE(work, s->num_sights * sizeof(Work));
@@ -105,7 +107,7 @@ static void norm_operand(const Decoder *d, const Step *s, const Scratch *x, cons
 
 static void project_qkv(const Layer *l, const Step *s, const Scratch *x, const void *operand, Worker *worker) {
     long rows = s->num_rows, outputs = l->qkv.num_outputs;
-    float sums[rows * TILE] __attribute__((aligned(64)));
+    float *sums = x->sums + worker->thread * rows * TILE;
     EACH_TILE(worker, num_tiles(&l->qkv), tile) {
         multiply_tile(&l->qkv, tile, operand, rows, sums);
         EACH_HALF(&l->qkv, tile) {
@@ -120,7 +122,7 @@ static void project_qkv(const Layer *l, const Step *s, const Scratch *x, const v
 static void add_product(const Matrix *w, const float *maybe_bias, const Step *s, const Scratch *x,
                         const void *operand, Worker *worker) {
     long rows = s->num_rows;
-    float sums[rows * TILE] __attribute__((aligned(64)));
+    float *sums = x->sums + worker->thread * rows * TILE;
     EACH_TILE(worker, num_tiles(w), tile) {
         multiply_tile(w, tile, operand, rows, sums);
         EACH_HALF(w, tile) {
@@ -138,7 +140,7 @@ INLINE vfloat silu(vfloat x) { return x / (1.0f + exp_of(blend(x < -87.0f, splat
 
 static void gate_and_up(const Layer *l, const Step *s, const Scratch *x, const void *operand, Worker *worker) {
     long rows = s->num_rows, size = l->gate_up.num_outputs / 2;
-    float sums[rows * TILE] __attribute__((aligned(64)));
+    float *sums = x->sums + worker->thread * rows * TILE;
     EACH_TILE(worker, num_tiles(&l->gate_up), tile) {
         multiply_tile(&l->gate_up, tile, operand, rows, sums);
         for (long r = 0; r < rows; r++) {
@@ -261,24 +263,25 @@ int run_decoder(const Decoder *d, const Step *s, int num_threads) {
 
 /* out float32 [rows][num_outputs] = x [rows][num_inputs], of w's type, times w. -1 if there is no memory. */
 int multiply(const Matrix *w, const void *x, int num_rows, float *out, int num_threads) {
-    long count = (long)num_rows * w->num_inputs;
-    void *operand = aligned_alloc(64, rounded(count * operand_bytes(w->type)));
-    if (!operand) return -1;
+    long count = (long)num_rows * w->num_inputs, operand = rounded(count * operand_bytes(w->type));
+    long sums = (long)num_rows * TILE * sizeof(float);
+    char *memory = aligned_alloc(64, operand + num_threads * (sums + sizeof(Share)));
+    if (!memory) return -1;
+    Share *shares = (void *)(memory + operand + num_threads * sums);
+    memset(shares, 0, num_threads * sizeof *shares);
     for (long i = 0; i < count; i += LANES)
-        store_from_float(operand_type(w->type), operand, i, load_as_float(w->type, x, i));
-    Share shares[num_threads] __attribute__((aligned(64)));
-    memset(shares, 0, sizeof shares);
+        store_from_float(operand_type(w->type), memory, i, load_as_float(w->type, x, i));
 #pragma omp parallel num_threads(num_threads)
     {
         Worker worker = begin_work(shares);
-        float sums[(long)num_rows * TILE] __attribute__((aligned(64)));
+        float *own = (void *)(memory + operand + worker.thread * sums);
         EACH_TILE(&worker, num_tiles(w), tile) {
-            multiply_tile(w, tile, operand, num_rows, sums);
+            multiply_tile(w, tile, memory, num_rows, own);
             long at = (long)tile * TILE, width = w->num_outputs - at < TILE ? w->num_outputs - at : TILE;
-            for (long r = 0; r < num_rows; r++) memcpy(out + r * w->num_outputs + at, sums + r * TILE, width * 4);
+            for (long r = 0; r < num_rows; r++) memcpy(out + r * w->num_outputs + at, own + r * TILE, width * 4);
         }
     }
-    free(operand);
+    free(memory);
     return 0;
 }
 

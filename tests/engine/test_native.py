@@ -236,3 +236,10 @@ def test_without_a_library_auto_is_sdpa_and_native_is_refused(
     assert "not native" in caplog.text
     with pytest.raises(ValueError, match="no native back end"):
         choose_backend("native", decoder.config.attention, keys, values, 1)
+
+
+def test_a_step_of_very_many_rows_needs_no_stack() -> None:
+    """Its scratch is memory that can be asked for, so the largest step that a setting allows is only slow."""
+    weight = torch.ones(16, 16, dtype=torch.bfloat16)
+    rows = torch.ones(100_000, 16, dtype=torch.bfloat16)
+    assert (NativeMatrix(weight, Library(2)).multiply(rows) == 16).all()
