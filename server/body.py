@@ -8,12 +8,14 @@ import json
 import math
 import re
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any, NoReturn, TypeVar
 
 from starlette.requests import ClientDisconnect, Request
 
 from server.errors import BadRequest, PayloadTooLarge, RequestTimeout, UnsupportedMedia
+from server.lane import in_lane
+from server.long_strings import lift, put_back
 from server.open_bodies import held_body
 
 MAX_DEPTH = 100
@@ -22,11 +24,7 @@ MAX_SEPARATORS = 1_000_000
 bound, 60 MB of empty objects take gigabytes. In strings they count too: no context holds that many."""
 _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 PARSE_INLINE_BYTES = 32 << 10
-"""Longer bodies are parsed on a worker thread: health checks must not wait for them."""
-
-
-_PARSERS = ThreadPoolExecutor(max_workers=2, thread_name_prefix="body")
-"""Of their own, and few: parsing holds the interpreter, and what is made of a body is larger than it."""
+"""Longer bodies are parsed beside the event loop: health checks must not wait for them."""
 
 T = TypeVar("T")
 
@@ -38,8 +36,7 @@ async def read_json(request: Request, max_bytes: int, timeout_s: float, understa
     body = await read_body(request, max_bytes, timeout_s)
     if len(body) <= PARSE_INLINE_BYTES:
         return understand(parse_json(body))
-    loop = asyncio.get_running_loop()
-    return await loop.run_in_executor(_PARSERS, lambda: understand(parse_json(body)))
+    return await in_lane(len(body), lambda: understand(parse_json(body)))
 
 
 def check_content_type(request: Request, expected: str) -> None:
@@ -54,9 +51,12 @@ def check_content_type(request: Request, expected: str) -> None:
         raise UnsupportedMedia(f"Content-Type must be {expected}, in UTF-8.")
 
 
-async def read_body(request: Request, max_bytes: int, timeout_s: float) -> bytes:
-    """PayloadTooLarge before more than `max_bytes` are held, RequestTimeout if they come too slowly,
-    Unavailable if others hold the memory."""
+async def read_body(request: Request, max_bytes: int, timeout_s: float) -> bytearray:
+    """Not copied once it is there: it may be long.
+
+    PayloadTooLarge before more than `max_bytes` are held, RequestTimeout if they come too slowly, Unavailable
+    if others hold the memory.
+    """
     too_large = f"The request body is larger than {max_bytes} bytes."
     length = request.headers.get("content-length", "")
     if length.isdecimal() and (len(length) > 18 or int(length) > max_bytes):
@@ -73,12 +73,22 @@ async def read_body(request: Request, max_bytes: int, timeout_s: float) -> bytes
         raise RequestTimeout(f"The request body did not arrive within {timeout_s:g} s.") from None
     except ClientDisconnect:
         raise BadRequest("The client left before its request was complete.", code="client_closed") from None
-    return bytes(body)
+    return body
 
 
-def parse_json(body: bytes) -> Any:
+def parse_json(body: bytes | bytearray) -> Any:
     """RFC 8259, without duplicate keys, lone surrogates, numbers beyond float64, or nesting deeper than
     MAX_DEPTH."""
+    lifted = lift(body)
+    if lifted is not None:
+        with suppress(BadRequest):  # whatever is wrong is told of the text as it came
+            value = _parsed(lifted.rest)
+            if isinstance(value, dict | list) and put_back(value, body, lifted):
+                return value
+    return _parsed(body)
+
+
+def _parsed(body: bytes | bytearray) -> Any:
     if sum(body.count(separator) for separator in b"{[,") > MAX_SEPARATORS:
         raise _invalid("it holds too many values")
     try:

@@ -43,9 +43,9 @@ async def read_form(request: Request, max_bytes: int, timeout_s: float) -> dict[
         await form.close()
 
 
-async def _slices(body: bytes) -> AsyncGenerator[bytes, None]:
+async def _slices(body: bytearray) -> AsyncGenerator[bytes, None]:
     for start in range(0, len(body), _SLICE_BYTES):
-        yield body[start : start + _SLICE_BYTES]
+        yield bytes(body[start : start + _SLICE_BYTES])
         await asyncio.sleep(0)
 
 

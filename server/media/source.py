@@ -18,12 +18,14 @@ from typing import NamedTuple
 import pybase64
 
 from models.processing.base import MediaError
+from server.lane import in_lane
 from server.media.audio import KNOWN_FORMATS
 from server.media.fetch import Fetcher, FetchRules
 from server.media.files import read_file
 from server.media.item import MediaPart
 
-_SLICE = 1 << 20  # characters decoded at once: a multiple of 4, and under a millisecond of the event loop
+_SLICE = 1 << 20  # characters decoded at once: a multiple of 4, and about a millisecond
+_INLINE = 1 << 16  # characters decoded on the event loop
 _DATA_URL = re.compile(r"data:[a-z0-9!#$&^_.+/-]*(?:;[a-z0-9!#$&^_.+-]+=[^;,\s]*)*;base64,", re.IGNORECASE)
 _MAX_PREFIX = 1024
 
@@ -100,31 +102,31 @@ def _check_size(num_bytes: int, kind: str, max_bytes: int) -> None:
 async def _from_base64(
     text: str, start: int, kind: str, max_bytes: int, charge: Callable[[int], None]
 ) -> Encoded:
-    """Strict base64, a slice at a time, with the event loop let go in between."""
     num_characters = len(text) - start
     if num_characters == 0:
         raise _empty(kind)
     num_bytes = num_characters // 4 * 3
     _check_size(num_bytes - 2, kind, max_bytes)
     charge(num_bytes)
+    if num_characters <= _INLINE:
+        return _decoded(text, start, kind)
+    return await in_lane(num_characters, lambda: _decoded(text, start, kind))
+
+
+def _decoded(text: str, start: int, kind: str) -> Encoded:
+    """Strict base64, a slice at a time: in between other threads may run."""
     slices: list[bytes] = []
     digest = hashlib.sha256()
     for begin in range(start, len(text), _SLICE):
-        piece = text[begin : begin + _SLICE]
         try:
-            decoded = pybase64.b64decode(piece, validate=True)
+            decoded = pybase64.b64decode(text[begin : begin + _SLICE], validate=True)
         except ValueError:
             raise _bad_base64(kind, "it is not strict base64") from None
-        is_last = begin + _SLICE >= len(text)
-        if not is_last and len(decoded) != _SLICE // 4 * 3:
+        if begin + _SLICE < len(text) and len(decoded) != _SLICE // 4 * 3:
             raise _bad_base64(kind, "there is data after the padding")
         slices.append(decoded)
         digest.update(decoded)
-        if not is_last:
-            await asyncio.sleep(0)
-    # Joining lets the interpreter lock go, but touches every page of what may be tens of megabytes.
-    data = slices[0] if len(slices) == 1 else await asyncio.to_thread(b"".join, slices)
-    return Encoded(data, digest.digest())
+    return Encoded(slices[0] if len(slices) == 1 else b"".join(slices), digest.digest())
 
 
 _TOO_LARGE = {"image": "image_file_too_large", "audio": "audio_file_too_large"}
