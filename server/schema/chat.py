@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Discriminator, Field, StringConstraints, Tag
 
 from server.schema import format_fields, message_fields, request_fields, tool_fields
+from server.schema.hints import Hints
 from server.schema.sampling import SamplingFields
 from server.schema.wire import Wire, told_apart_by
 
@@ -190,7 +191,7 @@ class AllowedToolsChoice(Wire):
     allowed_tools: AllowedTools
 
 
-def _tool_choice_form(choice: Any) -> str:
+def tool_choice_form(choice: Any) -> str:
     if not isinstance(choice, dict):
         return "<mode>"
     return "<allowed>" if choice.get("type") == "allowed_tools" else "<named>"
@@ -200,7 +201,7 @@ ToolChoice = Annotated[
     Annotated[Literal["none", "auto", "required"], Tag("<mode>")]
     | Annotated[NamedToolChoice, Tag("<named>")]
     | Annotated[AllowedToolsChoice, Tag("<allowed>")],
-    Discriminator(_tool_choice_form),
+    Discriminator(tool_choice_form),
 ]
 
 
@@ -227,7 +228,7 @@ class StructuredOutputs(Wire):
     grammar: str | None = Field(None, min_length=1)
 
 
-class ChatRequest(SamplingFields):
+class ChatRequest(SamplingFields, Hints):
     section = request_fields.CHAT
     model: str
     messages: list[Message] = Field(min_length=1, max_length=MAX_PARTS)
@@ -240,16 +241,5 @@ class ChatRequest(SamplingFields):
     tools: list[Tool] | None = Field(None, max_length=128)
     tool_choice: ToolChoice | None = None
     parallel_tool_calls: bool | None = None
-    metadata: (
-        dict[
-            Annotated[str, StringConstraints(max_length=64)],
-            Annotated[str, StringConstraints(max_length=512)],
-        ]
-        | None
-    ) = Field(None, max_length=16)
-    safety_identifier: str | None = Field(None, max_length=64)
-    prompt_cache_key: str | None = Field(None, max_length=1024)
-    prompt_cache_options: dict[str, Any] | None = None
-    prompt_cache_retention: Literal["in_memory", "in-memory", "24h"] | None = None
     prediction: dict[str, Any] | None = None
     chat_template_kwargs: dict[str, Any] | None = Field(None, max_length=32)

@@ -2,10 +2,11 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, StringConstraints, Tag
+from pydantic import Discriminator, Field, Tag
 
 from server.schema import responses_fields as fields
-from server.schema.chat import Name
+from server.schema.chat import Name, tool_choice_form
+from server.schema.hints import Hints
 from server.schema.response_items import InputItem, only, text_or
 from server.schema.sampling import CacheSalt
 from server.schema.wire import Wire
@@ -34,17 +35,11 @@ class AllowedTools(Wire):
     tools: list[NamedTool] = Field(min_length=1, max_length=128)
 
 
-def _tool_choice_form(choice: Any) -> str:
-    if not isinstance(choice, dict):
-        return "<mode>"
-    return "<allowed>" if choice.get("type") == "allowed_tools" else "<named>"
-
-
 ToolChoice = Annotated[
     Annotated[Literal["none", "auto", "required"], Tag("<mode>")]
     | Annotated[NamedTool, Tag("<named>")]
     | Annotated[AllowedTools, Tag("<allowed>")],
-    Discriminator(_tool_choice_form),
+    Discriminator(tool_choice_form),
     only("function", "allowed_tools"),
 ]
 
@@ -80,7 +75,7 @@ Includable = Literal[
 ]
 
 
-class ResponseRequest(Wire):
+class ResponseRequest(Hints):
     section = fields.RESPONSE
     model: str
     input: Annotated[
@@ -100,19 +95,8 @@ class ResponseRequest(Wire):
     parallel_tool_calls: bool = True
     top_logprobs: int = Field(0, ge=0, le=20)
     include: list[Includable] | None = Field(None, max_length=64)
-    metadata: (
-        dict[
-            Annotated[str, StringConstraints(max_length=64)],
-            Annotated[str, StringConstraints(max_length=512)],
-        ]
-        | None
-    ) = Field(None, max_length=16)
     reasoning: dict[str, Any] | None = Field(None, max_length=16)
     user: str | None = Field(None, max_length=4096)
-    safety_identifier: str | None = Field(None, max_length=64)
-    prompt_cache_key: str | None = Field(None, max_length=1024)
-    prompt_cache_options: dict[str, Any] | None = None
-    prompt_cache_retention: Literal["in_memory", "in-memory", "24h"] | None = None
     max_tool_calls: int | None = Field(None, ge=1)
     seed: int | None = Field(None, ge=-(2**63), le=2**63 - 1)
     top_k: int = Field(0, ge=-1, le=2**31 - 1)

@@ -9,10 +9,11 @@ from server.schema import (
     transcriptions_fields,
 )
 
-CHAT_SECTIONS = (
+SECTIONS = (
     *request_fields.SECTIONS,
     *message_fields.SECTIONS,
     *tool_fields.SECTIONS,
     *format_fields.SECTIONS,
+    *responses_fields.SECTIONS,
+    *transcriptions_fields.SECTIONS,
 )
-SECTIONS = (*CHAT_SECTIONS, *responses_fields.SECTIONS, *transcriptions_fields.SECTIONS)

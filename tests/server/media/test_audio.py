@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 import soundfile
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from models.processing.base import MediaError
 from server.media.audio import decode_audio
 from server.media.limits import MediaLimits
 from tests import media_factory as factory
+from tests.server.media.mutations import mutated
 
 LIMITS = MediaLimits(max_audio_seconds=30)
 INTERNALS = re.compile(r"0x[0-9a-f]{6,}|Traceback|BytesIO|libsndfile|psf_|site-packages|/\w+/\w+")
@@ -243,16 +243,9 @@ SEEDS = [
 
 
 @settings(max_examples=200, deadline=timedelta(seconds=3))
-@given(
-    seed=st.sampled_from(SEEDS),
-    changes=st.lists(st.tuples(st.integers(0, 3000), st.integers(0, 255)), min_size=1, max_size=8),
-    cut=st.integers(0, 60),
-)
-def test_mutated_files_are_taken_or_refused(seed: bytes, changes: list[tuple[int, int]], cut: int) -> None:
-    mutated = bytearray(seed[: len(seed) - cut])
-    for position, value in changes:
-        mutated[position % len(mutated)] = value
-    outcome = taken_or_refused(bytes(mutated))
+@given(encoded=mutated(SEEDS, 3000))
+def test_mutated_files_are_taken_or_refused(encoded: bytes) -> None:
+    outcome = taken_or_refused(encoded)
     assert isinstance(outcome, str) or np.isfinite(outcome).all()
 
 

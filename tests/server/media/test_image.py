@@ -10,12 +10,12 @@ from datetime import timedelta
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 from PIL import Image, ImageCms
 
 from models.processing.base import MediaError
 from server.media.image import decode_image, read_header
 from tests import media_factory as factory
+from tests.server.media.mutations import mutated
 
 INTERNALS = re.compile(r"0x[0-9a-f]{6,}|Traceback|BytesIO|PIL|site-packages|/\w+/\w+")
 MAX_PIXELS = 36_000_000
@@ -259,16 +259,9 @@ SEEDS = [
 
 
 @settings(max_examples=300, deadline=timedelta(seconds=2))
-@given(
-    seed=st.sampled_from(SEEDS),
-    changes=st.lists(st.tuples(st.integers(0, 4000), st.integers(0, 255)), min_size=1, max_size=8),
-    cut=st.integers(0, 60),
-)
-def test_mutated_files_are_taken_or_refused(seed: bytes, changes: list[tuple[int, int]], cut: int) -> None:
-    mutated = bytearray(seed[: len(seed) - cut])
-    for position, value in changes:
-        mutated[position % len(mutated)] = value
-    outcome = taken_or_refused(bytes(mutated))
+@given(encoded=mutated(SEEDS, 4000))
+def test_mutated_files_are_taken_or_refused(encoded: bytes) -> None:
+    outcome = taken_or_refused(encoded)
     assert isinstance(outcome, str) or outcome.ndim == 3
 
 
