@@ -54,13 +54,8 @@ def conversation_of(
                         f"{place}: answers a tool call that no earlier message made.",
                         param=f"{place}.tool_call_id",
                     )
-                rendered.append(
-                    {
-                        "role": "tool",
-                        "content": text_content(message.content),
-                        "tool_call_id": message.tool_call_id,
-                    }
-                )
+                answer = text_content(message.content)
+                rendered.append({"role": "tool", "content": answer, "tool_call_id": message.tool_call_id})
     check_media(media, facts, max_media_items)
     return Conversation(rendered, tuple(media), tools, kwargs)
 

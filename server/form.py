@@ -11,13 +11,14 @@ from starlette.datastructures import FormData, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 
-from server.body import check_content_type, read_body
+from server.body import PARSE_INLINE_BYTES, check_content_type, read_body
 from server.errors import BadRequest
+from server.lane import in_lane
 
 MAX_FIELDS = 64
 MAX_FIELD_BYTES = 64 << 10
 _SLICE_BYTES = 1 << 20
-"""Parsed at once: the event loop is let go in between."""
+"""Parsed at once: in between other threads may run."""
 
 
 async def read_form(request: Request, max_bytes: int, timeout_s: float) -> dict[str, Any]:
@@ -27,10 +28,21 @@ async def read_form(request: Request, max_bytes: int, timeout_s: float) -> dict[
     """
     check_content_type(request, "multipart/form-data")
     body = await read_body(request, max_bytes, timeout_s)
+    if len(body) <= PARSE_INLINE_BYTES:
+        return await _parsed(request, body)
+    return await in_lane(len(body), lambda: _fields_of(request, body))
+
+
+def _fields_of(request: Request, body: bytearray) -> dict[str, Any]:
+    """Beside the event loop, on one of its own."""
+    return asyncio.run(_parsed(request, body))
+
+
+async def _parsed(request: Request, body: bytearray) -> dict[str, Any]:
     parser = MultiPartParser(
         request.headers, _slices(body), max_files=1, max_fields=MAX_FIELDS, max_part_size=MAX_FIELD_BYTES
     )
-    parser.spool_max_size = max_bytes + 1
+    parser.spool_max_size = len(body) + 1
     try:
         form = await parser.parse()
     except MultiPartException as error:
@@ -46,7 +58,6 @@ async def read_form(request: Request, max_bytes: int, timeout_s: float) -> dict[
 async def _slices(body: bytearray) -> AsyncGenerator[bytes, None]:
     for start in range(0, len(body), _SLICE_BYTES):
         yield bytes(body[start : start + _SLICE_BYTES])
-        await asyncio.sleep(0)
 
 
 async def _fields(form: FormData) -> dict[str, Any]:

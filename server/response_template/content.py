@@ -12,7 +12,7 @@ import regex
 from server.response_template.call_list import read_call_list
 from server.response_template.delimiter import SEARCH_TIMEOUT_S, ResponseTemplateError, compiled
 
-Reader = Callable[[str], Any]
+ReadValue = Callable[[str], Any]
 """From a field's text to its value."""
 Args = Mapping[str, Any]
 
@@ -20,7 +20,7 @@ _QUOTED = r'"(?:\\.|[^"\\])*"'
 _BARE_KEY = r"(?<=[{,])(?P<before>\s*)(?P<key>\w+)(?P<after>\s*):"
 
 
-def reader_of(kind: Any, args: Any) -> Reader:
+def value_reader(kind: Any, args: Any) -> ReadValue:
     """The reader of one `content` kind with its `content_args`. ResponseTemplateError where they are none."""
     if not isinstance(kind, str) or kind not in _MAKERS:
         raise ResponseTemplateError(f"unknown content {kind!r}; known are {', '.join(_MAKERS)}")
@@ -33,22 +33,22 @@ def _text(args: Args) -> Callable[[str], str]:
     return str.strip if args.get("strip", True) else str
 
 
-def _int(args: Args) -> Reader:
+def _int(args: Args) -> ReadValue:
     text = _text(args)
     return lambda body: int(text(body))
 
 
-def _float(args: Args) -> Reader:
+def _float(args: Args) -> ReadValue:
     text = _text(args)
     return lambda body: float(text(body))
 
 
-def _bool(args: Args) -> Reader:
+def _bool(args: Args) -> ReadValue:
     text = _text(args)
     return lambda body: text(body).lower() in ("true", "1")
 
 
-def _json(args: Args) -> Reader:
+def _json(args: Args) -> ReadValue:
     """unquoted_keys: `{city: "Bern"}`. string_delims: other marks around strings. allow_non_json: text stays
     text."""
     dialect = _dialect(args.get("string_delims") or [], bool(args.get("unquoted_keys")))
@@ -98,7 +98,7 @@ def _are_pairs(value: Any) -> bool:
     )
 
 
-def _xml_inline(args: Args) -> Reader:
+def _xml_inline(args: Args) -> ReadValue:
     """Flat tags, each a key and a value, as `tag_pattern` names them."""
     tag_pattern = args.get("tag_pattern")
     if not isinstance(tag_pattern, str):
@@ -106,7 +106,7 @@ def _xml_inline(args: Args) -> Reader:
     pattern = compiled(tag_pattern)
     if "key" not in pattern.groupindex:
         raise ResponseTemplateError("tag_pattern has no group `key`")
-    value_of = _value_reader(args)
+    value_of = _inner_reader(args)
 
     def read(body: str) -> dict[str, Any]:
         values: dict[str, list[Any]] = {}
@@ -121,12 +121,12 @@ def _xml_inline(args: Args) -> Reader:
     return read
 
 
-def _kv_lines(args: Args) -> Reader:
+def _kv_lines(args: Args) -> ReadValue:
     """`key: value` lines; others are skipped."""
     line_sep, kv_sep = args.get("line_sep", "\n"), args.get("kv_sep", ":")
     if not all(isinstance(separator, str) and separator for separator in (line_sep, kv_sep)):
         raise ResponseTemplateError("line_sep and kv_sep must be strings")
-    text, value_of = _text(args), _value_reader(args)
+    text, value_of = _text(args), _inner_reader(args)
 
     def read(body: str) -> dict[str, Any]:
         pairs = (text(line).partition(kv_sep) for line in body.split(line_sep))
@@ -135,17 +135,17 @@ def _kv_lines(args: Args) -> Reader:
     return read
 
 
-def _value_reader(args: Args) -> Reader:
+def _inner_reader(args: Args) -> ReadValue:
     """value_parser, if there is one: the kind of content that each value is."""
     parser = args.get("value_parser")
     if parser is None:
         return str
     if not isinstance(parser, dict):
         raise ResponseTemplateError("value_parser is no object")
-    return reader_of(parser.get("name", "text"), parser.get("args", {}))
+    return value_reader(parser.get("name", "text"), parser.get("args", {}))
 
 
-_MAKERS: dict[str, Callable[[Args], Reader]] = {
+_MAKERS: dict[str, Callable[[Args], ReadValue]] = {
     "text": _text,
     "int": _int,
     "float": _float,

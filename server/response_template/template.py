@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from server.response_template import transform
-from server.response_template.content import Reader, reader_of
+from server.response_template.content import ReadValue, value_reader
 from server.response_template.delimiter import Delimiter, ResponseTemplateError, compiled
 
 _TEMPLATE_KEYS = {"version", "defaults", "fields", "start_anchor", "start_anchor_pattern"}
@@ -26,7 +26,7 @@ class Field:
     closing: Delimiter | None
     content: str
     args: Mapping[str, Any]
-    read: Reader
+    read: ReadValue
     join: str
     transform: Any
     transform_each: bool
@@ -86,8 +86,11 @@ class ResponseTemplate:
         return cls(anchor, made, leftover[0] if leftover else None)
 
     def answer_in(self, prompt: str) -> str:
-        """What of the answer the prompt already holds. Empty where it has no anchor."""
-        end = self.anchor.end_of_last(prompt)
+        """What of the answer the prompt already holds. Empty where it has no anchor that can be found."""
+        try:
+            end = self.anchor.end_of_last(prompt)
+        except TimeoutError:
+            return ""
         return prompt[end:] if end >= 0 else ""
 
     def mentions(self, token: str) -> bool:
@@ -123,7 +126,7 @@ def _field(name: str, data: Any) -> Field:
     groups = {group for mark in (opening, closing) if mark is not None for group in mark.group_names}
     if groups and shape is None:
         raise ResponseTemplateError(f"named groups without a transform: {', '.join(sorted(groups))}")
-    return Field(name, opening, closing, kind, args, reader_of(kind, args), join or "", shape, each)
+    return Field(name, opening, closing, kind, args, value_reader(kind, args), join or "", shape, each)
 
 
 def _delimiter(data: dict[str, Any], strings_key: str, pattern_key: str) -> Delimiter | None:

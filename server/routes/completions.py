@@ -3,7 +3,7 @@ at once."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from contextlib import AbstractAsyncContextManager, aclosing
 from typing import Any
 
 from starlette.requests import Request
@@ -17,7 +17,7 @@ from server.generation import Answering, Asked, Prepare, accepted
 from server.prompt import PromptError, RenderedPrompt
 from server.reading import plain_reading
 from server.routes.serving import read, state_of, tenant_of
-from server.runtime import Runtime
+from server.runtime import MediaRequest, Runtime
 from server.schema.completions import CompletionRequest
 from server.state import ServerState
 from server.stream import DONE, PREPARED, EventStream, WholeResponse, sse
@@ -100,7 +100,7 @@ class _Job:
                 return self._form.whole(answers, _usage(answerings))
             raise fault
 
-    def _accepted(self) -> Any:
+    def _accepted(self) -> AbstractAsyncContextManager[MediaRequest]:
         return accepted(self._state, self._runtime, self._tenant, self._options.cache_salt, self.num_answers)
 
     async def _answerings(self, prepare: Prepare) -> list[Answering]:

@@ -12,7 +12,8 @@ FUNCTION = Section(
         honoured(
             "strict",
             "arguments always follow the schema where a call is forced. Under `auto` they do from the moment "
-            "a call begins if any offered tool is strict; without strict they are parsed only",
+            "a call begins if any offered tool is strict, which is refused where the model writes calls in a "
+            "form that can't be enforced; without strict they are parsed only",
         ),
     ),
 )

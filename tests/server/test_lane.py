@@ -9,11 +9,12 @@ from typing import Any
 import httpx
 import pytest
 
-from server import body, lane
+from server import body, form, lane
 from server.app import create_app
 from server.media import source
 from server.media.item import MediaPart
 from tests.server.fakes import Bench, chat
+from tests.server.test_transcriptions import URL, hearing
 
 NUM_REQUESTS = 8
 
@@ -56,6 +57,22 @@ def test_long_bodies_are_parsed_one_at_a_time(
 
     asyncio.run(run())
     assert (witness.num_calls, witness.most_at_once, witness.threads) == (NUM_REQUESTS, 1, {name})
+
+
+def test_long_forms_are_parsed_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    witness = Witness(form._fields_of)
+    monkeypatch.setattr(form, "_fields_of", witness)
+    bench = hearing()
+
+    async def run() -> None:
+        transport = httpx.ASGITransport(create_app(bench.state))
+        async with httpx.AsyncClient(transport=transport, base_url="http://door") as client:
+            files = {"file": ("a.wav", bytes(2 * lane.LONG_BYTES))}
+            requests = [client.post(URL, data={"model": "bytes"}, files=files) for _ in range(NUM_REQUESTS)]
+            assert {answer.status_code for answer in await asyncio.gather(*requests)} == {200}
+
+    asyncio.run(run())
+    assert (witness.num_calls, witness.most_at_once, witness.threads) == (NUM_REQUESTS, 1, {"long"})
 
 
 def test_long_uploads_are_decoded_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
