@@ -31,9 +31,9 @@ class Linear(NamedTuple):
         return F.linear(x, self.weight, self.bias)
 
 
-def take_linear(weights: Weights, name: str, inputs: int, outputs: int) -> Linear:
+def take_linear(weights: Weights, name: str, inputs: int, outputs: int, bias: bool = True) -> Linear:
     weight = weights.take(f"{name}.weight", shape=(outputs, inputs))
-    return Linear(weight, weights.take(f"{name}.bias", shape=(outputs,)))
+    return Linear(weight, weights.take(f"{name}.bias", shape=(outputs,)) if bias else None)
 
 
 def stack(*parts: Linear) -> Linear:

@@ -31,6 +31,9 @@ FAMILIES = {
     "UltravoxModel": Family(
         "models.processing.ultravox:UltravoxProcessing", "models.families.ultravox:UltravoxModel"
     ),
+    "LlavaForConditionalGeneration": Family(
+        "models.processing.llava:LlavaProcessing", "models.families.llava:LlavaModel"
+    ),
     "Qwen2VLForConditionalGeneration": _QWEN2_VL,
     "Qwen2_5_VLForConditionalGeneration": _QWEN2_VL,
     "Qwen2_5OmniForConditionalGeneration": _QWEN2_5_OMNI,

@@ -42,7 +42,7 @@ class PatchedImages:
         if not config.get("do_resize", True):
             raise ValueError("a checkpoint of this family with do_resize off can't give whole patches")
         self._resample = Image.Resampling(config.get("resample", Image.Resampling.BICUBIC))
-        self.values = _normalised_values(config)
+        self.values = normalised_values(config)
         self.settings = {
             "pixels": [self.min_pixels, self.max_pixels],
             "patch": [self.patch_size, self.merge_size, self.temporal_patch_size],
@@ -52,9 +52,7 @@ class PatchedImages:
 
     @classmethod
     def from_checkpoint(cls, checkpoint: Checkpoint) -> "PatchedImages":
-        """Settings from where they are published: nested in the processor's file, or in their own."""
-        nested = (checkpoint.read_json("processor_config.json") or {}).get("image_processor")
-        return cls(nested or checkpoint.read_json("preprocessor_config.json") or {})
+        return cls(image_settings(checkpoint))
 
     def layout(self, width: int, height: int, options: str = "") -> MediaLayout:
         """Grid in patches and number of merged patches. MediaError where no size within the rules exists."""
@@ -108,7 +106,13 @@ class PatchedImages:
         return min(self.min_pixels, max_pixels), max_pixels
 
 
-def _normalised_values(config: dict[str, Any]) -> np.ndarray:
+def image_settings(checkpoint: Checkpoint) -> dict[str, Any]:
+    """From where they are published: nested in the processor's file, or in their own."""
+    nested = (checkpoint.read_json("processor_config.json") or {}).get("image_processor")
+    return nested or checkpoint.read_json("preprocessor_config.json") or {}
+
+
+def normalised_values(config: dict[str, Any]) -> np.ndarray:
     """What each of the 256 pixel values becomes in each channel: float32 [256, 3].
 
     Rescaled in float64 and normalised in float32, the reference's own order of rounding."""

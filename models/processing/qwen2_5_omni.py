@@ -7,8 +7,9 @@ import numpy as np
 from models.checkpoint import Checkpoint
 from models.processing.audio_mel import LogMel
 from models.processing.base import MediaError, MediaLayout, Placeholder, PreparedMedia
+from models.processing.fingerprint import fingerprint
 from models.processing.image import PatchedImages
-from models.processing.qwen2_vl import Qwen2VLProcessing, fingerprint
+from models.processing.qwen2_vl import Qwen2VLProcessing
 
 
 class Qwen2_5OmniProcessing(Qwen2VLProcessing):

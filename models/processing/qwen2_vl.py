@@ -1,9 +1,6 @@
 """Qwen2-VL and Qwen2.5-VL without their weights: pictures, placeholders and three-axis (M-RoPE) positions."""
 
-import json
 from collections.abc import Sequence
-from importlib.metadata import version
-from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -11,6 +8,7 @@ from PIL import Image
 from kvcache.spans import MediaSpan
 from models.checkpoint import Checkpoint
 from models.processing.base import MediaLayout, Placeholder, PositionTable, PreparedMedia
+from models.processing.fingerprint import fingerprint
 from models.processing.image import PatchedImages
 from models.processing.text import TextProcessing
 
@@ -75,12 +73,6 @@ def mrope_positions(
         block[2] = np.tile(np.arange(position, position + columns), rows)
         done, position = span.end, position + max(rows, columns)
     return PositionTable(ids, _count_on(ids[:, done:], position))
-
-
-def fingerprint(processing: object, settings: dict[str, Any]) -> str:
-    """One line that names a processor, its settings and the libraries whose versions shape its output."""
-    libraries = {name: version(name) for name in ("pillow", "numpy")}
-    return f"{type(processing).__name__} {json.dumps({**settings, **libraries}, sort_keys=True)}"
 
 
 def _count_on(ids: np.ndarray, position: int) -> int:

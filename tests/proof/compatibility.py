@@ -13,6 +13,7 @@ PROVED = {
     "qwen2_vl": "Qwen2VLForConditionalGeneration",
     "qwen2_5_vl": "Qwen2_5_VLForConditionalGeneration",
     "qwen2_5_omni": "Qwen2_5OmniForConditionalGeneration",
+    "llava": "LlavaForConditionalGeneration",
     "ultravox": "UltravoxModel",
 }
 """The families under proof, each by the architecture that its tiny checkpoint names."""
@@ -53,6 +54,8 @@ REFUSALS = (
         "layers that are neither full nor sliding attention",
     ),
     Refusal("qwen2_vl", {"vision_config": {"hidden_act": "gelu"}}, "a vision tower with another activation"),
+    Refusal("llava", {"vision_config": {"model_type": "siglip_vision_model"}}, "a tower other than CLIP's"),
+    Refusal("llava", {"vision_config": {"image_size": 84}}, "a tower and prepared pictures of two sizes"),
     Refusal("ultravox", {"num_projector_layers": 2}, "a projector with transformer layers"),
     Refusal("ultravox", {"projector_act": "mish"}, "a projector with an unknown activation"),
     Refusal("ultravox", {"audio_latency_block_size": 100}, "blockwise attention in the encoder"),

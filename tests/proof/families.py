@@ -1,17 +1,19 @@
 """The families under proof: a tiny checkpoint of each, and how media stand in its prompts."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
+import torch
 from tokenizers import Tokenizer
 
 from models.checkpoint import Checkpoint
 from models.interface import ServedModel
 from models.loader import load_model
-from tests import checkpoints, checkpoints_qwen
+from tests import checkpoints, checkpoints_llava, checkpoints_qwen
+from tests.proof.llava_reference import LlavaReference
 from tests.proof.prompts import picture, sound, words
 from tests.proof.reference import Piece, Reference
 from tests.proof.ultravox_reference import UltravoxReference
@@ -20,10 +22,16 @@ TEXT = range(3, 200)
 """Token ids that are plain text in every tiny checkpoint."""
 
 
+class Oracle(Protocol):
+    def log_probs(self, pieces: Sequence[Piece], continuation: Sequence[int] = ()) -> torch.Tensor:
+        """float32 [1 + len(continuation), vocab], from the prompt's last token on."""
+        ...
+
+
 class Family(NamedTuple):
     make: Callable[[Path], object]
     kinds: tuple[str, ...]
-    reference: Callable[[Path], Reference | UltravoxReference] = Reference
+    reference: Callable[[Path], Oracle] = Reference
 
 
 FAMILIES = {
@@ -34,6 +42,7 @@ FAMILIES = {
     "qwen2_vl": Family(checkpoints_qwen.tiny_qwen2_vl, ("image",)),
     "qwen2_5_vl": Family(checkpoints_qwen.tiny_qwen2_5_vl, ("image",)),
     "qwen2_5_omni": Family(checkpoints_qwen.tiny_qwen2_5_omni, ("image", "audio")),
+    "llava": Family(checkpoints_llava.tiny_llava, ("image",), LlavaReference),
     "ultravox": Family(checkpoints.tiny_ultravox, ("audio",), UltravoxReference),
 }
 
@@ -49,7 +58,7 @@ def directory(name: str) -> Path:
 
 
 @cache
-def reference(name: str) -> Reference | UltravoxReference:
+def reference(name: str) -> Oracle:
     return FAMILIES[name].reference(directory(name))
 
 

@@ -1,0 +1,65 @@
+"""LLaVA without its weights: every picture becomes one square, and so takes the same number of tokens."""
+
+from typing import Any
+
+from PIL import Image
+
+from models.checkpoint import Checkpoint
+from models.processing.base import MediaLayout, Placeholder, PreparedMedia
+from models.processing.cropped_image import CroppedImages
+from models.processing.fingerprint import fingerprint
+from models.processing.image import image_settings
+from models.processing.text import TextProcessing
+
+_DEFAULT_VISION = {"image_size": 336, "patch_size": 14}
+
+
+class LlavaProcessing(TextProcessing):
+    """`Processing` of LLaVA. A placeholder for each row that the tower gives; none of them is text.
+
+    layout: of every picture. The tower and what is selected of its rows decide it: the published processor's
+    own fields (`patch_size`, `num_additional_image_tokens`) can only say the same, or the model fails.
+    """
+
+    kinds = frozenset({"image"})
+
+    def __init__(
+        self, images: CroppedImages, layout: MediaLayout, image_token: str, image_token_id: int
+    ) -> None:
+        self.images = images
+        self.layout = layout
+        self.image_token = image_token
+        self.image_token_id = image_token_id
+        self.fingerprint = fingerprint(self, images.settings)
+
+    @classmethod
+    def from_checkpoint(cls, checkpoint: Checkpoint) -> "LlavaProcessing":
+        config = checkpoint.config
+        vision: dict[str, Any] = config.get("vision_config") or _DEFAULT_VISION
+        side = vision.get("image_size", 224)
+        patches = side // vision.get("patch_size", 32)
+        has_class_row = config.get("vision_feature_select_strategy", "default") == "full"
+        processor = checkpoint.read_json("processor_config.json") or {}
+        return cls(
+            CroppedImages(image_settings(checkpoint), side),
+            MediaLayout(patches**2 + has_class_row, (1, patches, patches)),
+            processor.get("image_token") or checkpoint.tokenizer_config.get("image_token", "<image>"),
+            config.get("image_token_index", config.get("image_token_id", 32000)),
+        )
+
+    def marker(self, kind: str) -> str:
+        return self.image_token if kind == "image" else super().marker(kind)
+
+    def image_layout(self, width: int, height: int, options: str = "") -> MediaLayout:
+        """The same for all, whatever the options: there is no smaller square to choose."""
+        self.images.check(width, height)
+        return self.layout
+
+    def prepare_image(self, image: Image.Image, options: str = "") -> PreparedMedia:
+        """pixels: see `CroppedImages.prepare`."""
+        return self.images.prepare(image)
+
+    def placeholder(self, kind: str, layout: MediaLayout) -> Placeholder:
+        if kind != "image":
+            return super().placeholder(kind, layout)
+        return Placeholder([self.image_token_id] * layout.num_tokens, [(0, layout.num_tokens)])
