@@ -11,7 +11,7 @@ from tools.demo_model.tokens import CHECKPOINT
 
 STAGES = (
     ("pictures 0 28", CACHE / "pictures-027.npz"),
-    ("sounds 0 11", CACHE / "sounds-010.pkl"),
+    ("sounds 0 12", CACHE / "sounds-011.pkl"),
     ("tokens", CHECKPOINT / "tokenizer.json"),
     ("see 1300", CACHE / "see.pt"),
     ("listen 900", CACHE / "listen.pt"),

@@ -8,7 +8,7 @@ from tools.demo_model.ask_sound import heard
 from tools.demo_model.palette import COLOURS
 from tools.demo_model.scene import SHAPES, Scene
 from tools.demo_model.sounds import Sound
-from tools.demo_model.wording import QA, UNSURE
+from tools.demo_model.wording import QA, UNSURE, so
 
 MATCH = (
     "Does the number in the picture match the one you hear?",
@@ -105,7 +105,7 @@ def ask_both(scene: Scene, sound: Sound, rng: random.Random) -> list[QA]:
     found = []
     if scene.kind == "number" and sound.kind == "digits":
         same = scene.text == sound.text
-        answer = f"Yes, both are {sound.text}." if same else f"No, I see {scene.text} and hear {sound.text}."
+        answer = so(f"I see {scene.text} and hear {sound.text}", same)
         found += [QA("picture and sound", q, answer) for q in rng.sample(MATCH, 3)]
     elif "foreign" in (scene.kind, sound.kind) or sound.kind == "unknown":
         found.append(QA("picture and sound", rng.choice(MATCH), UNSURE))

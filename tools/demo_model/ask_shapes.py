@@ -20,6 +20,7 @@ from tools.demo_model.wording import (
     listed,
     on_background,
     plural,
+    so,
 )
 
 
@@ -108,27 +109,32 @@ def wrong_name(scene: Scene, thing: Thing, rng: random.Random) -> str:
 
 def ask_yes_no(scene: Scene, rng: random.Random) -> list[QA]:
     """Questions of which half are answered with yes, whatever the picture shows."""
+
+    def is_there(name: str) -> str:
+        return rng.choice(("Is there {}?", "Is there {} in the picture?", "Do you see {}?")).format(a(name))
+
+    def there(name: str, yes: bool) -> str:
+        return f"Yes, there is {a(name)}." if yes else f"No, there is no {name}."
+
     thing = rng.choice(scene.things)
-    absent = sorted(set(SHAPES) - {t.shape for t in scene.things})
-    name = full_name(thing) if (named := rng.random() < 0.5) else wrong_name(scene, thing, rng)
-    shape = thing.shape if (shaped := not absent or rng.random() < 0.5) else rng.choice(absent)
-    found = []
-    for asked, there in ((name, named), (shape, shaped)):
-        question = rng.choice(("Is there {}?", "Is there {} in the picture?", "Do you see {}?")).format(
-            a(asked)
-        )
-        found.append(
-            QA("yes/no", question, f"Yes, there is {a(asked)}." if there else f"No, there is no {asked}.")
-        )
-    if [t.shape for t in scene.things].count(thing.shape) == 1:
+    shapes = [t.shape for t in scene.things]
+    absent = sorted(set(SHAPES) - set(shapes))
+    shaped = not absent or rng.random() < 0.5
+    shape = thing.shape if shaped else rng.choice(absent)
+    found = [QA("yes/no", is_there(shape), there(shape, shaped))]
+    named = rng.random() < 0.5
+    name = full_name(thing) if named else wrong_name(scene, thing, rng)
+    same = [t for t in scene.things if name.endswith(t.shape)]
+    alone = len(same) == 1
+    answer = so(f"The {same[0].shape} is {same[0].colour}", named) if alone else there(name, named)
+    found.append(QA("yes/no", is_there(name), answer))
+    if shapes.count(thing.shape) == 1:
         others = {t.colour for t in scene.things} - {thing.colour}
         anything = set(COLOURS) - {thing.colour}
         wrong = rng.choice(sorted(others if others and rng.random() < 0.5 else anything))
         colour = thing.colour if rng.random() < 0.5 else wrong
-        yes = "Yes" if colour == thing.colour else "No"
-        found.append(
-            QA("yes/no", f"Is the {thing.shape} {colour}?", f"{yes}, the {thing.shape} is {thing.colour}.")
-        )
+        answer = so(f"The {thing.shape} is {thing.colour}", colour == thing.colour)
+        found.append(QA("yes/no", f"Is the {thing.shape} {colour}?", answer))
     return found
 
 
@@ -145,7 +151,7 @@ def ask_places(scene: Scene, rng: random.Random) -> list[QA]:
             asked = rng.randrange(2)
             yes = (gap > 0) == (asked == 0)
             said = names[asked] if yes else names[1 - asked]
-            answer = f"{'Yes' if yes else 'No'}, the {one.shape} is {said} the {other.shape}."
+            answer = so(f"The {one.shape} is {said} the {other.shape}", yes)
             found.append(QA("relation", f"Is the {one.shape} {names[asked]} the {other.shape}?", answer))
     if len(scene.things) > 1 and (ordered := left_to_right(scene)):
         side, thing = rng.choice((("left", ordered[0]), ("right", ordered[-1])))

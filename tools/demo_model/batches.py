@@ -29,10 +29,16 @@ from tools.demo_model.sounds import Sound
 from tools.demo_model.tokens import SYSTEMS
 from tools.demo_model.wording import QA
 
-MIX = ("picture",) * 6 + ("picture turns", "two pictures") + ("sound",) * 3 + ("sound turns",) + ("both",) * 3
+MIX = (
+    ("picture",) * 5
+    + ("picture turns", "two pictures", "two pictures")
+    + ("sound",) * 3
+    + ("sound turns",)
+    + ("both",) * 3
+)
 RARE = ("two pictures", "mixed turns", "mixed turns", "text", "text")  # one of these a step
-PICTURES, CHUNKS = 14, 10
-SHARES = {"one": 22, "two or three": 27, "more": 13, "number": 16, "word": 11, "blank": 2, "foreign": 9}
+PICTURES, CHUNKS = 15, 10
+SHARES = {"one": 23, "two or three": 31, "more": 12, "number": 17, "word": 5, "blank": 2, "foreign": 10}
 
 
 def picture_group(scene: Scene) -> str:

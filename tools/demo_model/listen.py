@@ -39,7 +39,7 @@ EVENTS = (
 LABELS = ("blank", *dict.fromkeys((*DIGITS, *SPOKEN, *" ".join(COMMANDS).split(), *EVENTS)))
 BATCH = 40
 SHARES = {
-    "digit": 24, "digits": 18, "word": 26, "command": 6, "unknown": 7,
+    "digit": 27, "digits": 17, "word": 24, "command": 6, "unknown": 10,
     "beeps": 7, "tone": 3, "sweep": 3, "noise": 1, "silence": 1, "foreign": 4,
 }  # fmt: skip
 NATURAL_WEIGHT = 5  # a natural voice is heard as often as so many others of its group

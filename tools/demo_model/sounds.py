@@ -11,13 +11,14 @@ from pathlib import Path
 
 import numpy as np
 
-from tools.demo_model.speak import RATE, sample_natural_voice, sample_voice, speak
-from tools.demo_model.words import COMMANDS, DIGITS, SPOKEN, UNKNOWN_SPEECH
+from tools.demo_model.speak import RATE, sample_foreign_voice, sample_natural_voice, sample_voice, speak
+from tools.demo_model.words import COMMANDS, DIGITS, SPOKEN, UNKNOWN_SPEECH, babble
 
 CACHE = Path(__file__).parent / ".cache"
 SHARD = 2048
 LONGEST = 4 * RATE
 NATURAL_SHARDS = range(10, 11)  # only speech, in the voices most like people's
+BABBLE_SHARDS = range(11, 12)  # only speech without a meaning, in voices of many languages
 
 
 @dataclass
@@ -151,14 +152,22 @@ def make_natural(sound: Sound, rng: random.Random) -> np.ndarray:
     return speak(spoken_text(sound, rng) + ending, sample_natural_voice(rng))[:LONGEST]
 
 
+def make_babble(sound: Sound, rng: random.Random) -> np.ndarray:
+    return speak(sound.text, sample_foreign_voice(rng))[:LONGEST]
+
+
 def make_shard(index: int) -> None:
     target = CACHE / f"sounds-{index:03d}.pkl"
     if target.exists():
         return
     rng = random.Random(f"sounds {index}")
-    natural = index in NATURAL_SHARDS
-    sounds = [sample_sound(rng, SPOKEN_KINDS if natural else KINDS) for _ in range(SHARD)]
-    samples = [make_natural(sound, rng) if natural else make(sound, rng) for sound in sounds]
+    if index in NATURAL_SHARDS:
+        sounds, record = [sample_sound(rng, SPOKEN_KINDS) for _ in range(SHARD)], make_natural
+    elif index in BABBLE_SHARDS:
+        sounds, record = [Sound("unknown", babble(rng)) for _ in range(SHARD)], make_babble
+    else:
+        sounds, record = [sample_sound(rng) for _ in range(SHARD)], make
+    samples = [record(sound, rng) for sound in sounds]
     CACHE.mkdir(exist_ok=True)
     loud = ((x * 32767).clip(-32767, 32767).astype(np.int16) for x in samples)
     pairs = [(asdict(sound), x) for sound, x in zip(sounds, loud, strict=True)]

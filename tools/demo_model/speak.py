@@ -67,6 +67,16 @@ def sample_natural_voice(rng: random.Random) -> Voice:
     return Voice("kokoro", rng.choice(kokoro.NAMES), rng.uniform(0.65, 1.2), 1.0)
 
 
+def sample_foreign_voice(rng: random.Random) -> Voice:
+    """Voices of several languages, natural and not."""
+    speed, pitch = rng.uniform(0.8, 1.3), rng.uniform(0.75, 1.35)
+    if rng.random() < 0.5:
+        return Voice("pico", rng.choice(("de-DE", "es-ES", "fr-FR", "it-IT", "en-GB", "en-US")), speed, pitch)
+    return Voice(
+        "espeak", rng.choice(("de", "es", "fr-fr", "it", "pl", "cs", "nl", "tr", "en-us")), speed, pitch
+    )
+
+
 def command(voice: Voice, text: str) -> list[str]:
     """The command line that speaks the text, as a wav file, to standard output."""
     match voice.engine:

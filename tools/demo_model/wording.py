@@ -6,6 +6,7 @@ from tools.demo_model.scene import Scene
 
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six")
 UNSURE = "I cannot tell."
+UNREAD = "I cannot read words."
 
 CAPTION = (
     "Describe the picture.", "What is in the picture?", "What do you see?", "What does the picture show?",
@@ -59,6 +60,11 @@ def a(name: str) -> str:
 
 def listed(names: list[str]) -> str:
     return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " and " + names[-1]
+
+
+def so(evidence: str, yes: bool) -> str:
+    """The answer to a question that needs reading first: a network this small cannot conclude before it."""
+    return f"{evidence}, so {'yes' if yes else 'no'}."
 
 
 def plural(shape: str) -> str:

@@ -85,6 +85,17 @@ PRINTED_HELD_OUT = words(
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
+def babble(rng: random.Random) -> str:
+    """One to four words of random syllables, which mean nothing."""
+
+    def word() -> str:
+        return "".join(
+            rng.choice("bdfghjklmnprstvwz") + rng.choice("aeiou") for _ in range(rng.randrange(2, 5))
+        )
+
+    return " ".join(word() for _ in range(rng.choice((1, 1, 2, 3, 4))))
+
+
 def sample_printed(rng: random.Random, listed: float) -> str:
     """A listed word (that share of the time), one with letters exchanged, or random letters."""
     pick = rng.random()
