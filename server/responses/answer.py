@@ -9,13 +9,15 @@ from typing import Any
 from server.choice import Piece
 from server.logprobs import TokenReport
 from server.responses.items import CallItem, Event, Item, MessageItem, ReasoningItem, Status
+from server.responses.namespaces import Namespaces
 from server.tools.parser import ToolDelta
 
 
 class Answer:
     """Feed it every piece; after the last one `status` tells how it ended. One item grows at a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, namespaces: Namespaces) -> None:
+        self._namespaces = namespaces
         self.status: Status = "in_progress"
         self._items: list[Item] = []
         self._growing: Item | None = None
@@ -63,7 +65,8 @@ class Answer:
 
     def _call(self, call: ToolDelta) -> Iterator[Event]:
         if call.id is not None:
-            yield from self._begin(CallItem(call.id, call.name or ""))
+            namespace, name = self._namespaces.parts(call.name or "")
+            yield from self._begin(CallItem(call.id, name, namespace))
         if isinstance(self._growing, CallItem) and call.arguments:
             yield from self._indexed(self._growing.add(call.arguments))
 

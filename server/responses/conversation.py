@@ -8,6 +8,7 @@ from typing import Any
 
 from server.conversation import check_media, checked_kwargs, image_ref, text_content, tool_call
 from server.errors import BadRequest
+from server.responses.namespaces import flat_name
 from server.schema.chat import RefusalPart
 from server.schema.response_items import (
     FunctionCall,
@@ -82,7 +83,8 @@ class _Messages:
                 self._begin_turn_if_spoken()
                 self._turn["content"] = _assistant_text(item)
             case FunctionCall():
-                call = tool_call(item.call_id, item.name, item.arguments, f"{place}.arguments")
+                name = flat_name(item.namespace, item.name)
+                call = tool_call(item.call_id, name, item.arguments, f"{place}.arguments")
                 self._turn.setdefault("tool_calls", []).append(call)
                 self._call_ids.add(item.call_id)
 

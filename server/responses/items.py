@@ -102,8 +102,9 @@ class ReasoningItem(TextItem):
 class CallItem:
     """One function call, its arguments as JSON text."""
 
-    def __init__(self, call_id: str, name: str) -> None:
+    def __init__(self, call_id: str, name: str, namespace: str | None = None) -> None:
         self._id = f"fc_{uuid.uuid4().hex}"
+        self._namespace = {} if namespace is None else {"namespace": namespace}
         self._call_id = call_id
         self._name = name
         self._arguments = ""
@@ -132,6 +133,7 @@ class CallItem:
             "id": self._id,
             "call_id": self._call_id,
             "name": self._name,
+            **self._namespace,
             "arguments": self._arguments,
             "status": self._status,
         }

@@ -3,21 +3,21 @@
 from engine.messages import Grammar
 from server.errors import BadRequest
 from server.responses.conversation import conversation_of
+from server.responses.namespaces import Namespaces
 from server.schema.chat import (
     AllowedTools,
     AllowedToolsChoice,
-    Function,
     JsonSchema,
     NamedFunction,
     NamedToolChoice,
     ResponseFormat,
-    Tool,
     ToolChoice,
 )
-from server.schema.responses import FunctionTool, NamedTool, ResponseRequest, TextFormat
+from server.schema.responses import NamedTool, ResponseRequest, TextFormat
 from server.schema.sampling import SamplingFields
 from server.structured import grammar_of
-from server.validate import answer_options, check_model, plan_tools
+from server.tools.plan import plan_tools
+from server.validate import answer_options, check_model
 from server.validated import AS_MANY_AS_FIT, ModelFacts, ValidatedChat
 
 LOGPROBS = "message.output_text.logprobs"
@@ -29,7 +29,7 @@ def validate_response(request: ResponseRequest, facts: ModelFacts, max_media_ite
     if request.stream_options is not None and not request.stream:
         raise BadRequest("stream_options needs stream: true.", param="stream_options")
     plan = plan_tools(
-        [_tool(tool) for tool in request.tools or ()],
+        Namespaces(request.tools or ()).flat,
         _tool_choice(request),
         request.parallel_tool_calls,
         facts,
@@ -61,13 +61,6 @@ def validate_response(request: ResponseRequest, facts: ModelFacts, max_media_ite
 
 def wants_logprobs(request: ResponseRequest) -> bool:
     return request.top_logprobs > 0 or LOGPROBS in (request.include or ())
-
-
-def _tool(tool: FunctionTool) -> Tool:
-    function = Function(
-        name=tool.name, description=tool.description, parameters=tool.parameters, strict=tool.strict
-    )
-    return Tool(type="function", function=function)
 
 
 def _tool_choice(request: ResponseRequest) -> ToolChoice | None:

@@ -12,6 +12,7 @@ from server.errors import as_api_error
 from server.responses.answer import Answer
 from server.responses.form import ResponseForm, response_usage
 from server.responses.items import Event
+from server.responses.namespaces import Namespaces
 from server.responses.validate import validate_response
 from server.routes.serving import read_validated, state_of, tenant_of
 from server.runtime import Runtime
@@ -30,7 +31,8 @@ async def responses(request: Request) -> EventStream | WholeResponse:
         ResponseRequest,
         lambda wire: (wire, validate_response(wire, runtime.facts, state.settings.max_media_items)),
     )
-    job = _Job(state, runtime, tenant_of(request), validated, ResponseForm(wire))
+    answer = Answer(Namespaces(wire.tools or ()))
+    job = _Job(state, runtime, tenant_of(request), validated, ResponseForm(wire), answer)
     return EventStream(job.stream(), state.settings.send_timeout) if wire.stream else WholeResponse(job.whole)
 
 
@@ -40,14 +42,20 @@ def _sse(event: Event) -> bytes:
 
 class _Job:
     def __init__(
-        self, state: ServerState, runtime: Runtime, tenant: str, request: ValidatedChat, form: ResponseForm
+        self,
+        state: ServerState,
+        runtime: Runtime,
+        tenant: str,
+        request: ValidatedChat,
+        form: ResponseForm,
+        answer: Answer,
     ) -> None:
         self._state = state
         self._runtime = runtime
         self._tenant = tenant
         self._request = request
         self._form = form
-        self._answer = Answer()
+        self._answer = answer
 
     async def whole(self) -> dict[str, Any]:
         async with (

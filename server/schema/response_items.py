@@ -137,6 +137,7 @@ class FunctionCall(Wire):
     type: Literal["function_call"]
     call_id: CallId
     name: Annotated[str, StringConstraints(min_length=1, max_length=256)]
+    namespace: Annotated[str, StringConstraints(min_length=1, max_length=256)] | None = None
     arguments: str
     id: Id | None = None
     status: Status | None = None
@@ -148,6 +149,7 @@ class FunctionOutput(Wire):
     call_id: CallId
     output: TextContent
     name: str | None = None
+    namespace: str | None = None
     id: Id | None = None
     status: Status | None = None
 

@@ -9,7 +9,7 @@ from server.schema.chat import Name, tool_choice_form
 from server.schema.hints import Hints
 from server.schema.response_items import InputItem, only, text_or
 from server.schema.sampling import CacheSalt
-from server.schema.wire import Wire
+from server.schema.wire import Wire, told_apart_by
 
 
 class FunctionTool(Wire):
@@ -20,6 +20,21 @@ class FunctionTool(Wire):
     parameters: dict[str, Any] | None = None
     strict: bool | None = None
     output_schema: dict[str, Any] | None = None
+
+
+class NamespaceTool(Wire):
+    section = fields.RESPONSE_NAMESPACE
+    type: Literal["namespace"]
+    name: Name
+    description: str | None = None
+    tools: list[Annotated[FunctionTool, only("function")]] = Field(min_length=1, max_length=128)
+
+
+ResponseTool = Annotated[
+    Annotated[FunctionTool, Tag("<function>")] | Annotated[NamespaceTool, Tag("<namespace>")],
+    told_apart_by("type", "function or namespace"),
+    only("function", "namespace"),
+]
 
 
 class NamedTool(Wire):
@@ -90,13 +105,14 @@ class ResponseRequest(Hints):
     stream: bool = False
     stream_options: ResponseStreamOptions | None = None
     text: TextOptions | None = None
-    tools: list[Annotated[FunctionTool, only("function")]] | None = Field(None, max_length=128)
+    tools: list[ResponseTool] | None = Field(None, max_length=128)
     tool_choice: ToolChoice | None = None
     parallel_tool_calls: bool = True
     top_logprobs: int = Field(0, ge=0, le=20)
     include: list[Includable] | None = Field(None, max_length=64)
     reasoning: dict[str, Any] | None = Field(None, max_length=16)
     user: str | None = Field(None, max_length=4096)
+    client_metadata: dict[str, Any] | None = Field(None, max_length=64)
     max_tool_calls: int | None = Field(None, ge=1)
     seed: int | None = Field(None, ge=-(2**63), le=2**63 - 1)
     top_k: int = Field(0, ge=-1, le=2**31 - 1)

@@ -8,7 +8,6 @@ _STATUS = Field("status", "harmless", "an item is taken as it stands")
 _ID = Field("id", "harmless", "nothing is stored, so an id finds nothing")
 _PHASE = Field("phase", "harmless", "chat templates have no place for it")
 _CALLER = Field("caller", "refused", "programs do not call tools here", ({"type": "direct"},))
-_NAMESPACE = Field("namespace", "refused", "functions have no namespaces")
 
 RESPONSE = Section(
     "POST /v1/responses",
@@ -22,7 +21,11 @@ RESPONSE = Section(
         Field("stream", "honoured", "the published events in their order; no `[DONE]` after the last"),
         Field("stream_options", "honoured", "needs `stream`"),
         Field("text", "honoured", "the answer's form"),
-        Field("tools", "honoured", "functions only; every built-in, MCP or custom tool is refused"),
+        Field(
+            "tools",
+            "honoured",
+            "functions, alone or in namespaces; every built-in, MCP or custom tool is refused",
+        ),
         Field("tool_choice", "honoured", "`none`, `auto`, `required`, a named function or `allowed_tools`"),
         Field("parallel_tool_calls", "honoured", "false: at most one call"),
         Field("top_logprobs", "honoured", "0 to 20; above 0 includes `message.output_text.logprobs`"),
@@ -37,6 +40,7 @@ RESPONSE = Section(
             "reasoning", "harmless", "models differ: use `chat_template_kwargs`; comes back as it was sent"
         ),
         Field("user", "harmless", "comes back; tenants come from API keys"),
+        Field("client_metadata", "harmless", "what an agent says of itself; not used", extension=True),
         Field("safety_identifier", "harmless", "comes back"),
         Field("prompt_cache_key", "harmless", "comes back; the cache finds prompts by content"),
         Field("prompt_cache_options", "harmless", _CACHED),
@@ -149,7 +153,7 @@ FUNCTION_CALL = Section(
         _ID,
         _STATUS,
         _CALLER,
-        _NAMESPACE,
+        Field("namespace", "honoured", "that of the function that was called"),
         Field("async", "refused", "calls are answered in the next request", (False,)),
     ),
 )
@@ -163,7 +167,7 @@ FUNCTION_OUTPUT = Section(
         _ID,
         _STATUS,
         _CALLER,
-        _NAMESPACE,
+        Field("namespace", "harmless", "the call is known by `call_id`"),
     ),
 )
 REASONING_ITEM = Section(
@@ -182,7 +186,7 @@ REASONING_TEXT = Section("reasoning_text parts", (Field("type", "honoured"), Fie
 RESPONSE_TOOL = Section(
     "tools of a response",
     (
-        Field("type", "honoured", "`function`; all others are refused"),
+        Field("type", "honoured", "`function` or `namespace`; all others are refused"),
         Field("name", "honoured"),
         Field("description", "honoured"),
         Field("parameters", "honoured", "a JSON schema"),
@@ -191,6 +195,15 @@ RESPONSE_TOOL = Section(
         Field("allowed_callers", "refused", "only the model calls functions", (["direct"],)),
         Field("defer_loading", "refused", "there is no tool search", (False,)),
         Field("async", "refused", "calls are answered in the next request", (False,)),
+    ),
+)
+RESPONSE_NAMESPACE = Section(
+    "namespaces among the tools of a response",
+    (
+        Field("type", "honoured"),
+        Field("name", "honoured", "the model sees `NAMESPACE__FUNCTION`, the client both apart"),
+        Field("description", "honoured", "goes before that of each of its functions"),
+        Field("tools", "honoured", "functions; custom tools are refused"),
     ),
 )
 RESPONSE_NAMED_TOOL = Section(

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from server.choice import Piece
 from server.responses.answer import Answer
+from server.responses.namespaces import Namespaces
 from server.tools.parser import ToolDelta
 
 TEXT = st.text("ab ", max_size=4)
@@ -56,7 +57,7 @@ def replayed(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 @given(pieces())
 def test_events_add_up_to_the_items(found: list[Piece]) -> None:
-    answer = Answer()
+    answer = Answer(Namespaces(()))
     events = [event for piece in found for event in answer.feed(piece)]
     items = replayed(events)
     output = answer.output()

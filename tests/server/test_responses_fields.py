@@ -56,7 +56,7 @@ def test_every_other_item_is_refused_by_name(item: str) -> None:
     assert f"`{item}`" in error["message"]
 
 
-@pytest.mark.parametrize("tool", sorted(TOOLS - {"function"}))
+@pytest.mark.parametrize("tool", sorted(TOOLS - {"function", "namespace"}))
 def test_every_other_tool_is_refused_by_name(tool: str) -> None:
     error = refused(Bench(), body(tools=[{"type": tool, "name": "x", "defer_loading": True}]))
     assert (error["param"], error["code"]) == ("tools[0].type", "unsupported_parameter")

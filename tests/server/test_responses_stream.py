@@ -14,6 +14,7 @@ from engine.client import RequestError
 from server.choice import Piece
 from server.reasoning import ThinkTokens
 from server.responses.answer import Answer
+from server.responses.namespaces import Namespaces
 from server.tools.parser import ToolDelta
 from tests.server.fakes import Bench, say
 from tests.server.live import serving
@@ -138,7 +139,7 @@ def test_a_failure_after_the_first_event_is_response_failed() -> None:
 
 
 def test_text_between_calls_never_cuts_a_call() -> None:
-    answer = Answer()
+    answer = Answer(Namespaces(()))
     pieces = [
         Piece(calls=[ToolDelta(0, "", "a", "f"), ToolDelta(0, "{")]),
         Piece(calls=[ToolDelta(0, "}"), ToolDelta(1, "{}", "b", "g")], content="then"),
