@@ -1,6 +1,7 @@
 """Messages as a chat template takes them, and the media among them, in order."""
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ from server.schema.chat import (
 from server.schema.response_items import InputText
 from server.validated import Conversation, MediaRef, ModelFacts
 
+_HALF_PAIR = re.compile("[\ud800-\udfff]")
 RESERVED_KWARGS = frozenset(
     {"messages", "tools", "documents", "add_generation_prompt", "chat_template", "bos_token", "eos_token"}
 )
@@ -152,9 +154,13 @@ def _tool_call(call: ToolCall, place: str) -> dict[str, Any]:
 
 
 def tool_call(call_id: str, name: str, arguments_json: str, param: str) -> dict[str, Any]:
-    """Arguments as an object, which is what templates expect."""
+    """Arguments as an object, which is what templates expect. An escape within them may write half of a
+    surrogate pair, which no tokenizer takes: it becomes U+FFFD."""
     try:
         arguments = json.loads(arguments_json)
+        text = json.dumps(arguments, ensure_ascii=False)
+        if _HALF_PAIR.search(text):
+            arguments = json.loads(_HALF_PAIR.sub("\ufffd", text))
     except (ValueError, RecursionError):
         arguments = None
     if not isinstance(arguments, dict):

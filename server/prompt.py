@@ -10,8 +10,6 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import orjson
-
 from kvcache.sequence import TokenSequence
 from kvcache.spans import MediaSpan
 from models.checkpoint import Checkpoint
@@ -71,7 +69,8 @@ class PromptBuilder:
         add_generation_prompt: bool = True,
     ) -> RenderedPrompt:
         """messages: plain data, roles already validated, content a string or a list of text, image and audio
-        parts. items: the media of those parts, in order. Raises PromptError or TemplateError."""
+        parts, the arguments of calls as objects. items: the media of those parts, in order.
+        Raises PromptError or TemplateError."""
         if self._template is None:
             raise PromptError(
                 "This model has no chat template, so it takes no messages; use /v1/completions."
@@ -194,17 +193,11 @@ def _check_count(kind: str, num_markers: int, num_items: int) -> None:
 def _hide_message(message: Mapping[str, Any], hidden: HiddenText) -> dict[str, Any]:
     """The message with all that the client wrote hidden where needed. The role is one of the API's own
     words."""
-    safe = {
-        name: _hide(value, hidden)
-        for name, value in message.items()
-        if name not in ("role", "content", "tool_calls")
-    }
+    safe = {name: _hide(value, hidden) for name, value in message.items() if name not in ("role", "content")}
     if "role" in message:
         safe["role"] = message["role"]
     if "content" in message:
         safe["content"] = _hide_content(message["content"], hidden)
-    if message.get("tool_calls"):
-        safe["tool_calls"] = _hide([_with_parsed_arguments(call) for call in message["tool_calls"]], hidden)
     return safe
 
 
@@ -227,23 +220,6 @@ def _hide(value: Any, hidden: HiddenText, inner: bool = True) -> Any:
     if isinstance(value, list | tuple):
         return [_hide(item, hidden, inner) for item in value]
     return value
-
-
-def _with_parsed_arguments(call: Mapping[str, Any]) -> dict[str, Any]:
-    """The API carries a call's arguments as JSON text, where escapes could spell anything; templates want the
-    object."""
-    function = call.get("function")
-    if not isinstance(function, Mapping) or not isinstance(function.get("arguments"), str):
-        return dict(call)
-    try:
-        arguments = orjson.loads(function["arguments"])
-    except orjson.JSONDecodeError:
-        return dict(call)
-    return (
-        {**call, "function": {**function, "arguments": arguments}}
-        if isinstance(arguments, dict)
-        else dict(call)
-    )
 
 
 def _media_ids(processing: Processing, tokenizer: Tokenizer, eos_ids: Iterable[int]) -> frozenset[int]:

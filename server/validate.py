@@ -2,16 +2,14 @@
 prompt."""
 
 import secrets
-from typing import Any, NamedTuple
 
 from engine.messages import Grammar, SamplingParams
 from server.conversation import conversation_of
 from server.errors import BadRequest, NotFound
-from server.schema.chat import AllowedToolsChoice, ChatRequest, NamedToolChoice, Tool, ToolChoice
+from server.schema.chat import ChatRequest
 from server.schema.sampling import SamplingFields
 from server.structured import grammar_of, structured_grammar
-from server.tools.form import TAGGED
-from server.tools.grammar import forced_call, strict_calls
+from server.tools.plan import plan_tools
 from server.validated import AS_MANY_AS_FIT, AnswerOptions, ModelFacts, ValidatedChat
 
 MAX_STOP_STRINGS = 4
@@ -130,92 +128,3 @@ def _logit_bias(bias: dict[str, float], vocab_size: int) -> dict[int, float]:
     ids = {int(key): float(value) for key, value in bias.items()}
     _token_ids(list(ids), vocab_size, "logit_bias")
     return ids
-
-
-class ToolPlan(NamedTuple):
-    """offered: the function objects that the model is shown. grammar: what forces a call or, where `lazy`,
-    only the form of calls; None where neither is asked for."""
-
-    offered: list[dict[str, Any]]
-    grammar: Grammar | None
-    single_call: bool
-    lazy: bool = False
-
-    @property
-    def rendered(self) -> list[dict[str, Any]] | None:
-        """As the chat template takes them."""
-        return _wrapped(self.offered)
-
-
-def plan_tools(
-    tools: list[Tool] | None, choice: ToolChoice | None, parallel: bool, facts: ModelFacts
-) -> ToolPlan:
-    """BadRequest where tools, choice and model do not fit. parallel: more than one call is allowed."""
-    offered, forced = _offered_tools(tools, choice, facts)
-    grammar = None
-    lazy = not forced and any(
-        tool.function.strict and any(tool.function.name == function["name"] for function in offered)
-        for tool in tools or ()
-    )
-    if lazy and facts.call_form is None:
-        raise BadRequest(
-            "This model writes calls in a form for which `strict` can't be enforced; leave it out, or force "
-            "a call with tool_choice.",
-            param="tools",
-            code="unsupported_parameter",
-        )
-    if lazy:
-        grammar = strict_calls(offered, facts.tag_ids, facts.call_form or TAGGED)
-    elif offered and forced:
-        functions = [function for function in offered if forced is True or function["name"] == forced]
-        several = parallel and forced is True
-        grammar = forced_call(functions, several, facts.tag_ids, facts.call_form or TAGGED)
-    return ToolPlan(offered, grammar, not parallel or isinstance(forced, str), lazy)
-
-
-def _offered_tools(
-    tools: list[Tool] | None, choice: ToolChoice | None, facts: ModelFacts
-) -> tuple[list[dict[str, Any]], bool | str]:
-    """The functions that the model may call, and whether it must: False, True (any of them), or one's
-    name."""
-    functions = [_function(tool) for tool in tools or ()]
-    names = [function["name"] for function in functions]
-    if len(set(names)) != len(names):
-        raise BadRequest("Two tools have the same name.", param="tools")
-    if functions and not facts.supports_tools:
-        raise BadRequest(
-            "This model's chat template has no place for tools.", param="tools", code="unsupported_parameter"
-        )
-    if not functions:
-        if choice not in (None, "none", "auto"):
-            raise BadRequest("tool_choice needs tools.", param="tool_choice")
-        return [], False
-    if isinstance(choice, AllowedToolsChoice):
-        allowed = {_known(tool, names) for tool in choice.allowed_tools.tools}
-        return [f for f in functions if f["name"] in allowed], choice.allowed_tools.mode == "required"
-    if isinstance(choice, NamedToolChoice):
-        return functions, _known(choice, names)
-    return ([] if choice == "none" else functions), choice == "required"
-
-
-def _known(choice: NamedToolChoice, names: list[str]) -> str:
-    if choice.function.name not in names:
-        raise BadRequest(
-            f"tool_choice names `{choice.function.name}`, which is not among tools.", param="tool_choice"
-        )
-    return choice.function.name
-
-
-def _function(tool: Tool) -> dict[str, Any]:
-    function = tool.function
-    fields = {"name": function.name, "description": function.description, "parameters": function.parameters}
-    return {name: value for name, value in fields.items() if value is not None}
-
-
-def rendered_tools(tools: list[Tool] | None) -> list[dict[str, Any]] | None:
-    """Tools as the chat template takes them."""
-    return _wrapped([_function(tool) for tool in tools or ()])
-
-
-def _wrapped(functions: list[dict[str, Any]]) -> list[dict[str, Any]] | None:
-    return [{"type": "function", "function": function} for function in functions] or None

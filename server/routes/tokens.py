@@ -11,7 +11,8 @@ from server.errors import BadRequest
 from server.routes.serving import read, state_of
 from server.runtime import Runtime
 from server.schema.tokenize import DetokenizeRequest, TokenizeRequest
-from server.validate import check_model, rendered_tools
+from server.tools.plan import rendered_tools
+from server.validate import check_model
 
 
 async def tokenize(request: Request) -> JSONResponse:
