@@ -1,6 +1,6 @@
 """Logits to tokens and log-probabilities. Knows sequences and their sampling parameters, no model.
 
-Nothing here sorts the vocabulary or lets one row look at another: a row's token depends on its own logits,
+Nothing here lets one row look at another: a row's token depends on its own logits,
 its parameters and (seed, choice, output position), which is all the randomness there is.
 """
 
