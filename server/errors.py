@@ -21,7 +21,6 @@ from typing import ClassVar
 
 import orjson
 from fastapi import FastAPI
-from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -163,10 +162,6 @@ def install(app: FastAPI) -> None:
     async def on_error(_: Request, error: Exception) -> Response:
         return error_response(as_api_error(error))
 
-    async def on_validation_error(_: Request, error: Exception) -> Response:
-        return error_response(BadRequest("The request could not be understood."))
-
     app.add_exception_handler(HTTPException, on_framework_error)
-    app.add_exception_handler(RequestValidationError, on_validation_error)
     for kind in (ApiError, RequestError, EngineDead, Exception):
         app.add_exception_handler(kind, on_error)

@@ -61,6 +61,55 @@ def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
+FRAGMENTS = [
+    *(
+        "<think>",
+        "</think>",
+        "<tool_call>",
+        "</tool_call>",
+        "<|im_end|>",
+        "<|calls|>",
+        "<|/calls|>",
+        "[f()]",
+        " ",
+    ),
+    *(
+        "<|channel|>final<|message|>",
+        "<|channel|>analysis<|message|>",
+        "<|end|>",
+        "<|call|>",
+        "\n",
+        "text",
+        "<",
+    ),
+    *(
+        "<|channel|>commentary to=functions.f<|message|>",
+        '{"name": "f", "arguments": {}}',
+        "{}",
+        "ü",
+        "nonsense",
+    ),
+]
+
+
+@pytest.mark.parametrize("template", [CHATML, CHANNELS, PYTHON_CALLS], ids=["chatml", "channels", "python"])
+@given(fragments=st.lists(st.sampled_from(FRAGMENTS), max_size=10))
+def test_any_text_is_read_alike_in_any_pieces(template: dict[str, Any], fragments: list[str]) -> None:
+    """And calls as by `transformers`, wherever it finds no fault; there it raises."""
+    example = Example(template, "".join(fragments))
+    whole, letters = read(example), read(example, set(range(len(example.text))))
+    assert message(whole) == message(letters)
+    try:
+        theirs = parse_response(example.text, template, prefix="")
+    except (ValueError, KeyError):
+        return
+    if not template["fields"]["tool_calls"].get("repeats"):
+        return
+    expected = [one["function"] for one in theirs.get("tool_calls", [])]
+    if all("name" in function for function in expected):
+        assert message(whole)["calls"] == expected
+
+
 MALFORMED = {
     "no JSON": (CHATML, "a<tool_call>{nonsense}</tool_call> b"),
     "no name": (CHATML, '<tool_call>{"arguments": {}}</tool_call>'),
