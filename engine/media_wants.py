@@ -51,10 +51,6 @@ class MediaWants:
         return len(self._wants)
 
     @property
-    def used_bytes(self) -> int:
-        return self._used_bytes
-
-    @property
     def has_room(self) -> bool:
         return self._used_bytes < self._budget_bytes
 

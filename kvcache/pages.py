@@ -45,10 +45,6 @@ class KVPages:
         """Keys and values of one layer: views, each [num_blocks, block_size, num_kv_heads, head_dim]."""
         return self.pages[index, 0], self.pages[index, 1]
 
-    @property
-    def num_bytes(self) -> int:
-        return math.prod(self.pages.shape) * self.pages.dtype.itemsize
-
 
 def _untouched_zeros(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
     """Zeros straight from the kernel, which gives them memory as they are touched; torch.zeros writes
@@ -77,7 +73,3 @@ class EncodingStore:
     def drop(self, encoding: EncodingId) -> None:
         """Free it. Unknown: no-op (a reservation may be evicted before its tensor came)."""
         self._tensors.pop(encoding, None)
-
-    @property
-    def num_bytes(self) -> int:
-        return sum(tensor.nbytes for tensor in self._tensors.values())

@@ -1,7 +1,7 @@
 """A token sequence with its media spans: append-only, cut into blocks. Knows nothing of what is cached."""
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from kvcache.spans import MediaSpan, clip
@@ -72,10 +72,6 @@ class TokenSequence:
             and self.ids[:num_tokens] == other.ids[:num_tokens]
             and self.spans_within(0, num_tokens) == other.spans_within(0, num_tokens)
         )
-
-    def blocks(self, size: int) -> Iterator[TokenBlock]:
-        """Every full block in order; a tail shorter than `size` is left out."""
-        return (self.block(index, size) for index in range(len(self.ids) // size))
 
 
 def _check_spans(spans: Sequence[MediaSpan], num_tokens: int) -> None:

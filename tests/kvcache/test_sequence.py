@@ -61,7 +61,7 @@ def test_within_the_spans_few_are_looked_at():
 
 def test_blocks_are_full_and_clipped():
     sequence = TokenSequence([7, 0, 0, 0, 0, 8, 9], [MediaSpan(1, 5, KEY, 10)])
-    first, second = sequence.blocks(3)
+    first, second = sequence.block(0, 3), sequence.block(1, 3)
     assert first == TokenBlock((7, 0, 0), (MediaSpan(1, 3, KEY, 10),))
     assert second == TokenBlock((0, 0, 8), (MediaSpan(0, 2, KEY, 12),))
     with pytest.raises(IndexError):
