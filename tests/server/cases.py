@@ -41,13 +41,13 @@ CASES: dict[str, Covered | NotApplicable] = {
         f"{SERVER}schema_fields.py::test_no_published_field_is_forgotten",
         f"{SERVER}schema_fields.py::test_every_row_says_why_it_is_not_honoured",
         f"{SERVER}chat.py::test_the_engine_gets_what_was_asked",
-        f"{SERVER}chat.py::test_what_asks_for_nothing_is_accepted",
-        f"{SERVER}chat.py::test_refusals_name_the_field",
+        f"{SERVER}chat_refusals.py::test_what_asks_for_nothing_is_accepted",
+        f"{SERVER}chat_refusals.py::test_refusals_name_the_field",
     ),
     "A3": _tests(
         "unknown fields are refused by name, nulls are absent",
-        f"{SERVER}chat.py::test_refusals_name_the_field",
-        f"{SERVER}chat.py::test_unknown_fields_can_be_allowed",
+        f"{SERVER}chat_refusals.py::test_refusals_name_the_field",
+        f"{SERVER}chat_refusals.py::test_unknown_fields_can_be_allowed",
         f"{SERVER}chat.py::test_nulls_are_absent",
     ),
     "A4": _tests("bodies that are no object", f"{SERVER}body.py::test_what_is_not_plain_json_is_400"),
@@ -63,25 +63,25 @@ CASES: dict[str, Covered | NotApplicable] = {
         f"{SERVER}tools.py::test_half_of_a_surrogate_pair_in_earlier_arguments_is_replaced",
     ),
     "A7": _tests("other content types", f"{SERVER}body.py::test_other_content_types_are_415"),
-    "A8": _tests("malformed messages", f"{SERVER}chat.py::test_refusals_name_the_field"),
-    "A9": _tests("malformed media parts", f"{SERVER}chat.py::test_refusals_name_the_field"),
+    "A8": _tests("malformed messages", f"{SERVER}chat_refusals.py::test_refusals_name_the_field"),
+    "A9": _tests("malformed media parts", f"{SERVER}chat_refusals.py::test_refusals_name_the_field"),
     "A10": _tests(
         "n out of range, at once",
-        f"{SERVER}chat.py::test_refusals_name_the_field",
+        f"{SERVER}chat_refusals.py::test_refusals_name_the_field",
         f"{SERVER}chat.py::test_a_wild_n_is_refused_at_once",
     ),
     "A11": _tests(
         "sampling fields out of range",
-        f"{SERVER}chat.py::test_refusals_name_the_field",
+        f"{SERVER}chat_refusals.py::test_refusals_name_the_field",
         f"{SERVER}chat.py::test_a_limit_of_any_size_reaches_the_engine",
         f"{ENGINE}admission.py::test_answers_are_capped_to_what_can_ever_fit",
     ),
     "A12": _tests(
         "token ids outside the vocabulary; the neighbour in the batch is not touched",
-        f"{SERVER}chat.py::test_refusals_name_the_field",
+        f"{SERVER}chat_refusals.py::test_refusals_name_the_field",
         f"{DOOR}protocol.py::test_a_wild_token_id_does_not_touch_its_neighbour",
     ),
-    "A13": _tests("wrong model names", f"{SERVER}chat.py::test_an_unknown_model_is_404"),
+    "A13": _tests("wrong model names", f"{SERVER}chat_refusals.py::test_an_unknown_model_is_404"),
     "A14": _tests(
         "endless bodies, lengths that lie, heads without end",
         f"{SERVER}body.py::test_a_large_body_is_413_before_it_is_read",
@@ -96,7 +96,7 @@ CASES: dict[str, Covered | NotApplicable] = {
     ),
     "A16": _tests(
         "media for a model that does not take them",
-        f"{SERVER}chat.py::test_refusals_name_the_field",
+        f"{SERVER}chat_refusals.py::test_refusals_name_the_field",
         f"{DOOR}tools.py::test_a_text_model_refuses_pictures",
     ),
     "B1": _tests(
@@ -111,13 +111,13 @@ CASES: dict[str, Covered | NotApplicable] = {
     "B3": _tests(
         "what is refused is refused before a stream begins",
         f"{SERVER}chat.py::test_a_prompt_that_fills_the_context_is_refused_with_counts",
-        f"{SERVER}chat.py::test_bad_media_are_refused_before_the_stream_begins",
+        f"{SERVER}chat_refusals.py::test_bad_media_are_refused_before_the_stream_begins",
         f"{SERVER}structured.py::test_schemas_that_cannot_be_enforced",
         f"{DOOR}openai_client.py::test_bad_media_are_refused_by_field",
     ),
     "B4": _tests(
         "a failure before the first token",
-        f"{SERVER}chat.py::test_failures_before_the_first_token_have_a_status",
+        f"{SERVER}chat_refusals.py::test_failures_before_the_first_token_have_a_status",
     ),
     "B5": _tests(
         "a failure after tokens breaks the connection",
@@ -252,7 +252,7 @@ CASES: dict[str, Covered | NotApplicable] = {
         "formats that lie or are unknown",
         f"{MEDIA}audio.py::test_what_is_no_sound",
         f"{MEDIA}source.py::test_audio_data",
-        f"{SERVER}chat.py::test_refusals_name_the_field",
+        f"{SERVER}chat_refusals.py::test_refusals_name_the_field",
         f"{DOOR}media.py::test_labels_are_ignored",
     ),
     "E9": _tests("hours of sound in kilobytes", f"{MEDIA}audio.py::test_length_is_counted_while_decoding"),
@@ -264,7 +264,7 @@ CASES: dict[str, Covered | NotApplicable] = {
     "E11": _tests(
         "several sounds, sounds with pictures, too many",
         f"{DOOR}openai_client.py::test_streaming_is_not_streaming_and_warm_is_cold",
-        f"{SERVER}chat.py::test_too_many_media",
+        f"{SERVER}chat_refusals.py::test_too_many_media",
     ),
     "F1": _tests(
         "private addresses in every spelling",
@@ -323,8 +323,8 @@ CASES: dict[str, Covered | NotApplicable] = {
     "I5": _tests(
         "seeds",
         f"{ENGINE}sampler.py::test_randomness_depends_on_seed_choice_and_position_alone",
-        f"{SERVER}chat.py::test_refusals_name_the_field",
-        f"{SERVER}chat.py::test_what_asks_for_nothing_is_accepted",
+        f"{SERVER}chat_refusals.py::test_refusals_name_the_field",
+        f"{SERVER}chat_refusals.py::test_what_asks_for_nothing_is_accepted",
         f"{DOOR}generation.py::test_a_seed_means_the_same_alone_and_in_company",
     ),
     "I6": _tests(
@@ -359,7 +359,7 @@ CASES: dict[str, Covered | NotApplicable] = {
     ),
     "I12": _tests(
         "chat templates from a client",
-        f"{SERVER}chat.py::test_refusals_name_the_field",
+        f"{SERVER}chat_refusals.py::test_refusals_name_the_field",
         f"{SERVER}template.py::test_time_and_size_are_bounded",
     ),
     "I13": _tests(
@@ -390,7 +390,7 @@ CASES: dict[str, Covered | NotApplicable] = {
     "J6": _tests(
         "salts: no hit, and no less work",
         f"{SERVER}chat.py::test_tenants_and_salts_have_namespaces_of_their_own",
-        f"{SERVER}chat.py::test_refusals_name_the_field",
+        f"{SERVER}chat_refusals.py::test_refusals_name_the_field",
         f"{PROOF}never_the_wrong_media.py::test_other_namespaces_share_nothing",
         f"{DOOR}generation.py::test_no_hit_across_salts",
         f"{DOOR}generation.py::test_another_salt_costs_what_a_first_request_costs",

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from server.admission import Admission
 from server.errors import Unavailable
+from tests.server.chat_client import URL, client
 from tests.server.fakes import Bench, chat, image
-from tests.server.test_chat import URL, client
 
 
 async def enter(admission: Admission, tenant: str, order: list[str], weight: int = 1) -> None:

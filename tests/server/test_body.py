@@ -1,5 +1,6 @@
 """Bodies that are not what they should be: refused with a reason, never with a failure."""
 
+import asyncio
 import tracemalloc
 from typing import Any
 
@@ -7,8 +8,8 @@ import pytest
 
 from server.body import MAX_DEPTH, parse_json
 from server.errors import BadRequest
+from tests.server.chat_client import URL, client, post
 from tests.server.fakes import Bench, chat
-from tests.server.test_chat import post
 
 GOOD = '{"model": "bytes", "messages": [{"role": "user", "content": "hi"}]'
 
@@ -78,10 +79,6 @@ def test_a_large_body_is_413_before_it_is_read() -> None:
         while True:
             yield b"x" * 65536
 
-    import asyncio
-
-    from tests.server.test_chat import URL, client
-
     async def run() -> int:
         async with client(Bench(max_body_bytes=100_000)) as http:
             response = await http.post(URL, content=endless(), headers={"content-type": "application/json"})
@@ -93,15 +90,9 @@ def test_a_large_body_is_413_before_it_is_read() -> None:
 
 def test_a_slow_body_is_408() -> None:
     async def slow() -> Any:
-        import asyncio
-
         while True:
             await asyncio.sleep(0.01)
             yield b" "
-
-    import asyncio
-
-    from tests.server.test_chat import URL, client
 
     async def run() -> int:
         async with client(Bench(body_timeout=0.1)) as http:

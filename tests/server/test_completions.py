@@ -7,9 +7,9 @@ import httpx
 import openai
 import pytest
 
+from tests.server.chat_client import client
 from tests.server.fakes import VOCAB_SIZE, Bench, chat, say
 from tests.server.live import serving
-from tests.server.test_chat import client
 
 
 def ask(bench: Bench, path: str, body: dict[str, Any] | None = None) -> httpx.Response:

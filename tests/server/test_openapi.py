@@ -15,8 +15,9 @@ from server.app import _routes, create_app
 from server.openapi import ERROR, document
 from server.schema import request_fields
 from server.schema.chat import ChatRequest
+from tests.server.chat_client import post
 from tests.server.fakes import Bench, chat, image
-from tests.server.test_chat import BAD, post
+from tests.server.test_chat_refusals import BAD
 
 NOT_DESCRIBED = {"/"}
 """The web page is no part of the API."""

@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from engine.client import RequestError
+from tests.server.chat_client import client
 from tests.server.fakes import DEAD, MAX_MODEL_LEN, Bench, say
-from tests.server.test_chat import client
 
 URL = "/v1/responses"
 IMAGE = "data:image/png;base64,AAAA"

@@ -219,7 +219,7 @@ def test_responses_wait_in_the_queue_like_chats() -> None:
     bench = Bench(lambda _: [60.0], max_num_seqs=1, max_queue=0)
 
     async def run() -> int:
-        from tests.server.test_chat import client
+        from tests.server.chat_client import client
 
         async with client(bench) as http:
             inside = [asyncio.create_task(http.post("/v1/responses", json=body())) for _ in range(3)]

@@ -8,9 +8,9 @@ import openai
 import pydantic
 import pytest
 
+from tests.server.chat_client import post, refused
 from tests.server.fakes import Bench, chat, say
 from tests.server.live import serving
-from tests.server.test_chat import post, refused
 
 
 def schema_format(schema: Any) -> dict[str, Any]:

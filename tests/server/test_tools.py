@@ -18,9 +18,9 @@ from server.structured import check
 from server.tools.grammar import TAGS, forced_call, strict_calls
 from server.tools.parser import ToolCallParser
 from tests.checkpoints import write_tokenizer
+from tests.server.chat_client import chunks, post, refused
 from tests.server.fakes import Bench, chat
 from tests.server.live import serving
-from tests.server.test_chat import chunks, post, refused
 
 WEATHER = {
     "type": "function",

@@ -12,9 +12,9 @@ import pytest
 from server.prompt import RenderedPrompt
 from server.settings import Settings
 from server.transcription import INSTRUCTION, instruction
+from tests.server.chat_client import client
 from tests.server.fakes import Bench, FakeMedia, FakePrompts, say
 from tests.server.live import serving
-from tests.server.test_chat import client
 from tests.server.test_stream_live import connect, eventually, read_all, read_until
 
 URL = "/v1/audio/transcriptions"

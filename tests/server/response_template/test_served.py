@@ -22,10 +22,10 @@ from server.tokenizer import Tokenizer
 from server.tools.form import CallForm
 from server.tools.grammar import forced_call, strict_calls
 from tests.checkpoints import tiny_llama, write_tokenizer
+from tests.server.chat_client import post, refused
 from tests.server.fakes import Bench, chat
 from tests.server.live import serving
 from tests.server.response_template.examples import CHANNELS, CHATML, EXAMPLES, LOOSE_JSON
-from tests.server.test_chat import post, refused
 
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
 CALL = EXAMPLES["channels"].text
