@@ -59,34 +59,32 @@ class MediaWants:
         want = self._wants.get(encoding)
         return want is not None and want.arrays is not None
 
-    def want(self, sequence: Sequence, encoding: EncodingId, item: MediaItem, urgent: bool) -> bool:
-        """`sequence` needs the tensors. False, and nothing recorded, if that must wait for room in the
-        budget."""
+    def want(self, sequence: Sequence, encoding: EncodingId, item: MediaItem, urgent: bool) -> None:
+        """`sequence` needs the tensors. Nothing is recorded if that must wait for room in the budget: ask
+        again."""
         want = self._wants.get(encoding)
         if want is None:
             if not (urgent or self.has_room):
-                return False
+                return
             want = self._wants[encoding] = _Want(item)
             self._account(want, item.layout.num_tokens * self._bytes_per_token)
         want.wanting[sequence] = None
         self._by_sequence.setdefault(sequence, set()).add(encoding)
         self._send(encoding, want)
-        return True
 
-    def put(self, encoding: EncodingId, arrays: PreparedMedia) -> bool:
-        """The tensors have come. False when nobody wants them any more: they are dropped."""
+    def put(self, encoding: EncodingId, arrays: PreparedMedia) -> None:
+        """The tensors have come. They are dropped when nobody wants them any more."""
         want = self._wants.get(encoding)
         if want is None:
-            return False
+            return
         want.leader = None
         if not want.wanting:
             self._drop(encoding)
-            return False
+            return
         want.arrays = arrays
         size = sum(array.nbytes for array in arrays.values())
         self._bytes_per_token = max(1, size // want.item.layout.num_tokens)
         self._account(want, size)
-        return True
 
     def take(self, encoding: EncodingId) -> tuple[MediaItem, PreparedMedia]:
         """Hand the tensors over to be encoded; the want is met for all. KeyError unless they have arrived."""

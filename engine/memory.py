@@ -34,11 +34,11 @@ def num_blocks(model: ServedModel, config: EngineConfig) -> int:
     longest = -(-(config.max_model_len or model.max_positions) // BLOCK_SIZE)
     # Twice what can run at once: the other half remembers.
     fitting = min(capacity // size, 2 * longest * config.max_num_seqs)
-    if fitting < min(FEWEST_BLOCKS, longest):
+    fewest = min(FEWEST_BLOCKS, longest)
+    if fitting < fewest:
         raise ValueError(
             f"{capacity / 2**20:.1f} MiB for keys and values hold {capacity // size} blocks of "
-            f"{BLOCK_SIZE} tokens; kv_cache_memory must be at least "
-            f"{FEWEST_BLOCKS * size / 2**20:.1f} MiB"
+            f"{BLOCK_SIZE} tokens; kv_cache_memory must be at least {fewest * size / 2**20:.1f} MiB"
         )
     if config.kv_cache_bytes and fitting * size > (free := _unreserved_bytes(model)):
         raise ValueError(

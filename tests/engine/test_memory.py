@@ -1,0 +1,85 @@
+"""How many blocks there are, from what is asked for and what is free."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from engine import memory
+from engine.config import EngineConfig
+from kvcache.sequence import BLOCK_SIZE
+from models.interface import AttentionSpec
+
+SPEC = AttentionSpec(num_heads=4, num_kv_heads=2, head_dim=16, scale=0.25, windows=(None, None))
+BLOCK_BYTES = 2 * 2 * BLOCK_SIZE * 2 * 16 * 4
+MODEL: Any = SimpleNamespace(
+    attention=SPEC, dtype=torch.float32, device=torch.device("cpu"), max_positions=1000, vocab_size=100
+)
+FREE_BYTES = 1000 * BLOCK_BYTES
+
+
+@pytest.fixture(autouse=True)
+def _free(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "_available_bytes", lambda: FREE_BYTES)
+
+
+def blocks(**settings: int) -> int:
+    return memory.num_blocks(MODEL, EngineConfig(model="", **settings))
+
+
+def test_what_is_asked_for_in_whole_blocks() -> None:
+    assert memory.block_bytes(MODEL) == BLOCK_BYTES
+    assert blocks(kv_cache_bytes=100 * BLOCK_BYTES + 1) == 100
+    assert blocks(kv_cache_bytes=FREE_BYTES) == 1000
+
+
+def test_a_share_of_what_is_free_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert blocks() == memory.CPU_SHARE * 1000
+    monkeypatch.setattr(memory, "CPU_MOST_BYTES", 70 * BLOCK_BYTES)
+    assert blocks() == 70
+
+
+def test_no_more_than_all_sequences_could_ever_use() -> None:
+    longest = -(-100 // BLOCK_SIZE)
+    assert blocks(kv_cache_bytes=FREE_BYTES, max_model_len=100, max_num_seqs=3) == 2 * 3 * longest
+
+
+def test_too_few_are_refused_with_what_would_do() -> None:
+    with pytest.raises(ValueError, match=f"at least {8 * BLOCK_BYTES / 2**20:.1f} MiB"):
+        blocks(kv_cache_bytes=7 * BLOCK_BYTES)
+    assert blocks(kv_cache_bytes=8 * BLOCK_BYTES) == 8
+    with pytest.raises(ValueError, match=f"at least {3 * BLOCK_BYTES / 2**20:.1f} MiB"):
+        blocks(kv_cache_bytes=2 * BLOCK_BYTES, max_model_len=3 * BLOCK_SIZE)
+    assert blocks(kv_cache_bytes=3 * BLOCK_BYTES, max_model_len=3 * BLOCK_SIZE) == 3
+
+
+def test_more_than_is_free_is_refused() -> None:
+    with pytest.raises(ValueError, match="are free beside the model"):
+        blocks(kv_cache_bytes=FREE_BYTES + BLOCK_BYTES)
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (MemoryError(), True),
+        (torch.OutOfMemoryError(), True),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes."), True),
+        (RuntimeError("shapes differ"), False),
+    ],
+)
+def test_what_says_that_memory_is_short(error: Exception, expected: bool) -> None:
+    assert memory.is_out_of_memory(error) is expected
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"max_num_seqs": 0},
+        {"max_num_seqs": 64, "max_num_batched_tokens": 127},
+        {"max_prefill_tokens_beside_decodes": BLOCK_SIZE - 1},
+    ],
+)
+def test_budgets_that_could_stop_a_step_are_refused(settings: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match="at least"):
+        EngineConfig(model="", **settings)
