@@ -8,7 +8,7 @@ from tools.demo_model.ask_sound import heard
 from tools.demo_model.palette import COLOURS
 from tools.demo_model.scene import SHAPES, Scene
 from tools.demo_model.sounds import Sound
-from tools.demo_model.wording import QA, UNSURE, so
+from tools.demo_model.wording import QA, UNSURE
 
 MATCH = (
     "Does the number in the picture match the one you hear?",
@@ -104,8 +104,7 @@ def ask_both(scene: Scene, sound: Sound, rng: random.Random) -> list[QA]:
     """Questions that need both, and a few that need one while the other is there to distract."""
     found = []
     if scene.kind == "number" and sound.kind == "digits":
-        same = scene.text == sound.text
-        answer = so(f"I see {scene.text} and hear {sound.text}", same)
+        answer = f"I see {scene.text} and hear {sound.text}."
         found += [QA("picture and sound", q, answer) for q in rng.sample(MATCH, 3)]
     elif "foreign" in (scene.kind, sound.kind) or sound.kind == "unknown":
         found.append(QA("picture and sound", rng.choice(MATCH), UNSURE))

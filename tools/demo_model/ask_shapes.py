@@ -20,7 +20,6 @@ from tools.demo_model.wording import (
     listed,
     on_background,
     plural,
-    so,
 )
 
 
@@ -108,7 +107,11 @@ def wrong_name(scene: Scene, thing: Thing, rng: random.Random) -> str:
 
 
 def ask_yes_no(scene: Scene, rng: random.Random) -> list[QA]:
-    """Questions of which half are answered with yes, whatever the picture shows."""
+    """Questions of which half could be answered with yes, whatever the picture shows.
+
+    Where a property is asked for, the answer is the property, not yes or no: a network this small does not
+    learn to compare before it has spoken.
+    """
 
     def is_there(name: str) -> str:
         return rng.choice(("Is there {}?", "Is there {} in the picture?", "Do you see {}?")).format(a(name))
@@ -126,14 +129,14 @@ def ask_yes_no(scene: Scene, rng: random.Random) -> list[QA]:
     name = full_name(thing) if named else wrong_name(scene, thing, rng)
     same = [t for t in scene.things if name.endswith(t.shape)]
     alone = len(same) == 1
-    answer = so(f"The {same[0].shape} is {same[0].colour}", named) if alone else there(name, named)
+    answer = f"The {same[0].shape} is {same[0].colour}." if alone else there(name, named)
     found.append(QA("yes/no", is_there(name), answer))
     if shapes.count(thing.shape) == 1:
         others = {t.colour for t in scene.things} - {thing.colour}
         anything = set(COLOURS) - {thing.colour}
         wrong = rng.choice(sorted(others if others and rng.random() < 0.5 else anything))
         colour = thing.colour if rng.random() < 0.5 else wrong
-        answer = so(f"The {thing.shape} is {thing.colour}", colour == thing.colour)
+        answer = f"The {thing.shape} is {thing.colour}."
         found.append(QA("yes/no", f"Is the {thing.shape} {colour}?", answer))
     return found
 
@@ -151,7 +154,7 @@ def ask_places(scene: Scene, rng: random.Random) -> list[QA]:
             asked = rng.randrange(2)
             yes = (gap > 0) == (asked == 0)
             said = names[asked] if yes else names[1 - asked]
-            answer = so(f"The {one.shape} is {said} the {other.shape}", yes)
+            answer = f"The {one.shape} is {said} the {other.shape}."
             found.append(QA("relation", f"Is the {one.shape} {names[asked]} the {other.shape}?", answer))
     if len(scene.things) > 1 and (ordered := left_to_right(scene)):
         side, thing = rng.choice((("left", ordered[0]), ("right", ordered[-1])))

@@ -4,7 +4,7 @@ import random
 
 from tools.demo_model.ask_text import misread
 from tools.demo_model.sounds import Sound
-from tools.demo_model.wording import NUMBERS, QA, UNSURE, so
+from tools.demo_model.wording import NUMBERS, QA, UNSURE
 from tools.demo_model.words import DIGITS, SPOKEN
 
 SPEECH = ("digits", "word", "command", "unknown")
@@ -75,14 +75,12 @@ def ask_speech(sound: Sound, rng: random.Random) -> list[QA]:
             QA("sound count", "How many digits do you hear?", f"I hear {NUMBERS[len(sound.text)]} {digits}.")
         )
         guess = sound.text if rng.random() < 0.5 else misread("number", sound.text, rng)
-        answer = so(f"I hear the number {sound.text}", guess == sound.text)
-        found.append(QA("sound yes/no", f"Is the number {guess}?", answer))
+        found.append(QA("sound yes/no", f"Is the number {guess}?", heard(sound)))
     else:
         found.append(QA("sound absent", rng.choice(NUMBER), "I hear no number."))
         if sound.kind == "word":
             guess = sound.text if rng.random() < 0.5 else rng.choice(SPOKEN)
-            answer = so(f'I hear the word "{sound.text}"', guess == sound.text)
-            found.append(QA("sound yes/no", f'Is the word "{guess}"?', answer))
+            found.append(QA("sound yes/no", f'Is the word "{guess}"?', heard(sound)))
     return found
 
 

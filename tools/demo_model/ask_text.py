@@ -16,7 +16,6 @@ from tools.demo_model.wording import (
     WORD,
     background_answer,
     on_background,
-    so,
 )
 from tools.demo_model.words import LETTERS, sample_printed
 
@@ -45,7 +44,7 @@ def ask_number(scene: Scene, rng: random.Random) -> list[QA]:
         *(QA("number", q, f"The number is {text}.") for q in rng.sample(NUMBER, 2)),
         QA("number", rng.choice(TEXT), f"It says {text}."),
         QA("caption", rng.choice(CAPTION), caption),
-        QA("yes/no", f"Is the number {guess}?", so(f"The number is {text}", guess == text)),
+        QA("yes/no", f"Is the number {guess}?", f"The number is {text}."),
         QA("count", "How many digits does the number have?", f"The number has {count}."),
     ]
 

@@ -87,14 +87,11 @@ def simple_cases(rng: random.Random) -> Iterator[Case]:
 
 def turn_cases(rng: random.Random) -> Iterator[Case]:
     """A picture, then another, each asked about in its turn; the answer to the second counts."""
-    turns: list[Turn] = []
-    for last in (False, True):
-        scene = held_out_scene(rng)
-        qa = ask_about_picture(scene, rng)[0]
-        turns.append(("user", [Image.fromarray(draw(scene, rng, held_out_fonts=True).pixels), qa.question]))
-        if last:
-            yield qa._replace(category="second turn"), turns
-        turns.append(("assistant", qa.answer))
+    scenes = [held_out_scene(rng) for _ in range(2)]
+    pictures = [Image.fromarray(draw(scene, rng, held_out_fonts=True).pixels) for scene in scenes]
+    first, second = (ask_about_picture(scene, rng)[0] for scene in scenes)
+    begun: list[Turn] = [("user", [pictures[0], first.question]), ("assistant", first.answer)]
+    yield second._replace(category="second turn"), [*begun, ("user", [pictures[1], second.question])]
 
 
 def text_cases(rng: random.Random) -> Iterator[Case]:

@@ -62,11 +62,6 @@ def listed(names: list[str]) -> str:
     return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " and " + names[-1]
 
 
-def so(evidence: str, yes: bool) -> str:
-    """The answer to a question that needs reading first: a network this small cannot conclude before it."""
-    return f"{evidence}, so {'yes' if yes else 'no'}."
-
-
 def plural(shape: str) -> str:
     return "crosses" if shape == "cross" else f"{shape}s"
 
