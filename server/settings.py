@@ -47,8 +47,10 @@ class Settings(BaseModel):
         description="Refuse to start unless answers are the same bytes, in bfloat16 too, however they are "
         "batched, cached or cut.",
     )
-    attention_backend: Literal["auto", "native", "sdpa", "reference"] = Field(
-        "auto", description="How attention is computed. Auto: native on a CPU that can, else sdpa."
+    attention_backend: Literal["auto", "native", "triton", "sdpa", "reference"] = Field(
+        "auto",
+        description="How attention is computed. Auto: native on a CPU that can, triton on a GPU where it "
+        "agrees with sdpa at start, else sdpa.",
     )
 
     max_model_len: int | None = Field(

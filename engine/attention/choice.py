@@ -9,13 +9,14 @@ from engine.attention.base import AttentionBackend
 from engine.attention.native import NativeBackend
 from engine.attention.reference import ReferenceBackend
 from engine.attention.sdpa import SdpaBackend
+from engine.attention.self_check import check_agreement
 from engine.native.build import NativeUnavailable
 from engine.native.library import Library
 from models.interface import AttentionSpec
 
 logger = logging.getLogger(__name__)
 
-NAMES = ("auto", "native", "sdpa", "reference")
+NAMES = ("auto", "native", "triton", "sdpa", "reference")
 
 _Pages = Sequence[torch.Tensor]
 
@@ -23,7 +24,8 @@ _Pages = Sequence[torch.Tensor]
 def choose_backend(
     wish: str, spec: AttentionSpec, keys: _Pages, values: _Pages, num_threads: int
 ) -> AttentionBackend:
-    """The back end called `wish`; for "auto" native on a CPU that can have it, else sdpa (the log says why).
+    """The back end called `wish`; for "auto" native on a CPU that can have it, triton on a GPU where it
+    agrees with sdpa, else sdpa (the log says why).
 
     keys, values: for each layer [num_blocks, 16, kv_heads, head_dim]. ValueError for an unknown name, or
     where the one that was named can't serve this model on this machine.
@@ -39,4 +41,29 @@ def choose_backend(
             if wish == "native":
                 raise ValueError(f"no native back end: {error}") from error
             logger.info("attention back end: sdpa, not native, because %s", error)
+    if wish == "triton":
+        return _triton(spec, keys, values)
+    if wish == "auto" and keys[0].device.type == "cuda":
+        return checked_triton(spec, keys, values) or SdpaBackend(spec, keys, values)
     return SdpaBackend(spec, keys, values)
+
+
+def _triton(spec: AttentionSpec, keys: _Pages, values: _Pages) -> AttentionBackend:
+    try:
+        # Here, since the package `triton` comes with torch for GPUs only.
+        from engine.attention.triton_backend import TritonBackend
+    except ImportError as error:
+        raise ValueError(f"no triton back end: {error}") from error
+    return TritonBackend(spec, keys, values)
+
+
+def checked_triton(spec: AttentionSpec, keys: _Pages, values: _Pages) -> AttentionBackend | None:
+    """None, and a line in the log, unless it gives what sdpa gives here and now."""
+    try:
+        check_agreement(_triton, SdpaBackend, spec, keys[0].dtype, keys[0].device)
+        return _triton(spec, keys, values)
+    except (
+        Exception
+    ) as error:  # a compiler, a driver and a device speak here: whatever they raise, sdpa serves
+        logger.warning("attention back end: sdpa, not triton, because %s: %s", type(error).__name__, error)
+        return None

@@ -1,0 +1,143 @@
+"""The back end for NVIDIA GPUs: pages are read where they lie, by kernels of our own.
+
+A step is planned once, in one copy to the device; the layers then only launch. Importing it needs `triton`.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from engine.attention.base import Chunk, StepPlan
+from engine.attention.device_buffer import DeviceBuffer
+from engine.attention.triton_kernels import tiles
+from engine.attention.triton_kernels.attend import attend
+from engine.attention.triton_kernels.dialect import INTERPRETED
+from engine.attention.triton_kernels.join import join
+from engine.attention.triton_kernels.write import write
+from engine.attention.triton_plan import Tiles, step_sight, step_tables
+from models.interface import AttentionSpec
+
+DTYPES = (torch.bfloat16, torch.float16, torch.float32)
+MAX_HEAD_DIM = 256
+MAX_GROUP = 64
+MIN_CAPABILITY = (8, 0)
+"""Older cards have neither bfloat16 nor copies beside the arithmetic, and nothing was compiled for them."""
+
+
+class TritonBackend:
+    """keys, values: for each layer [num_blocks, 16, kv_heads, head_dim], contiguous.
+
+    ValueError where the kernels don't take them.
+    """
+
+    name = "triton"
+
+    def __init__(
+        self, spec: AttentionSpec, keys: Sequence[torch.Tensor], values: Sequence[torch.Tensor]
+    ) -> None:
+        _refuse_what_no_kernel_takes(spec, keys[0])
+        self.spec, self.keys, self.values = spec, keys, values
+        group, head_dim, dtype = spec.num_heads // spec.num_kv_heads, spec.head_dim, keys[0].dtype
+        kinds = (tiles.decode_tile, tiles.tail_tile, tiles.prefill_tile)
+        self.tiles = tuple(kind(group, head_dim, dtype) for kind in kinds)
+        device = keys[0].device
+        self.buffer = DeviceBuffer(device)
+        self._parts = torch.empty(0, spec.num_heads, spec.head_dim, device=device)
+        self._weights = torch.empty(0, spec.num_heads, device=device)
+
+    def plan(self, chunks: Sequence[Chunk]) -> "TritonAttention":
+        return TritonAttention(self, StepPlan(chunks))
+
+    def workspace(self, num_rows: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """float32 for parts [num_rows or more, heads, head_dim] and for their weights [.., heads]."""
+        if len(self._parts) < num_rows:
+            self._parts = self._parts.new_empty(2 * num_rows, *self._parts.shape[1:])
+            self._weights = self._weights.new_empty(2 * num_rows, self.spec.num_heads)
+        return self._parts, self._weights
+
+
+class Launch(NamedTuple):
+    tile: tiles.Tile
+    items: torch.Tensor
+    joins: torch.Tensor
+
+
+class Sight(NamedTuple):
+    """A step under one window. sight: int32 [rows, 2], see triton_plan."""
+
+    sight: torch.Tensor
+    launches: list[Launch]
+
+
+class TritonAttention:
+    """One planned step. Planning the next one ends its validity: they share a buffer."""
+
+    def __init__(self, backend: TritonBackend, step: StepPlan) -> None:
+        self.backend, self.step = backend, step
+        plan = Tiles(step, [tile.queries for tile in backend.tiles], [_kind(c) for c in step.chunks])
+        windows = tuple(dict.fromkeys(backend.spec.windows))
+        kinds = np.unique(plan.kind).tolist()
+        arrays = [step.slots.astype(np.int32), step_tables(step.chunks)]
+        for window in windows:
+            sight = step_sight(step, window)
+            arrays.append(sight)
+            for kind in kinds:
+                arrays += plan.work(kind, sight, tiles.PART_KEYS if backend.tiles[kind].parts else None)
+        uploaded = iter(backend.buffer.upload(arrays))
+        self._slots, self._tables = next(uploaded), next(uploaded)
+        self._sights = {
+            window: Sight(
+                next(uploaded),
+                [Launch(backend.tiles[kind], next(uploaded), next(uploaded)) for kind in kinds],
+            )
+            for window in windows
+        }
+
+    def attend(self, layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        spec = self.backend.spec
+        pages = self.backend.keys[layer], self.backend.values[layer]
+        queries, k, v = (_whole_rows(x, pages[0].dtype) for x in (q, k, v))
+        write(k, v, *pages, self._slots)
+        out = torch.empty(queries.shape, dtype=queries.dtype, device=queries.device)
+        sight, launches = self._sights[spec.windows[layer]]
+        for tile, items, joins in launches:
+            parts, weights = self.backend.workspace(len(items) * tile.queries if tile.parts else 0)
+            made = parts if tile.parts else out
+            attend(spec, tile, queries, pages, made, weights, self._tables, sight, items)
+            if tile.parts:
+                join(spec, tile.queries, parts, weights, out, joins)
+        return out.to(q.dtype)
+
+
+def _kind(chunk: Chunk) -> int:
+    """Which of a back end's tiles. By the chunk alone, so that no result depends on the rest of a step."""
+    size = chunk.end - chunk.start
+    if size == 1:
+        return 0
+    return 1 if size <= tiles.TAIL_ROWS and chunk.end > tiles.PART_KEYS else 2
+
+
+def _whole_rows(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """x [rows, heads, head_dim], each row in one piece; rows may lie apart, as in a slice of a product."""
+    x = x.to(dtype)
+    return x if x.stride(2) == 1 and x.stride(1) == x.shape[2] else x.contiguous()
+
+
+def _refuse_what_no_kernel_takes(spec: AttentionSpec, pages: torch.Tensor) -> None:
+    if pages.device.type != "cuda" and not INTERPRETED:
+        raise ValueError(f"the triton back end runs on a GPU, not on {pages.device}")
+    if pages.is_cuda and torch.cuda.get_device_capability(pages.device) < MIN_CAPABILITY:
+        raise ValueError("the triton back end needs a GPU of compute capability 8.0 or more")
+    if pages.dtype not in DTYPES:
+        raise ValueError(f"the triton back end has no kernels for {pages.dtype}")
+    if spec.head_dim > MAX_HEAD_DIM:
+        raise ValueError(f"the triton back end takes no heads of {spec.head_dim} elements")
+    if spec.num_heads // spec.num_kv_heads > MAX_GROUP:
+        raise ValueError(
+            f"the triton back end takes at most {MAX_GROUP} query heads for a key head, "
+            f"not {spec.num_heads // spec.num_kv_heads}"
+        )
+    if not pages.is_contiguous():
+        raise ValueError("the triton back end takes contiguous pages only")

@@ -1,0 +1,81 @@
+"""How large a tile each kernel works on: a table read in Python, so that nothing is timed at start.
+
+Chosen by cross-compiling, without a GPU: no spilled registers on sm_80 and sm_90, and shared memory within
+the 99 KiB of the smallest cards. Not by speed, which nobody has measured.
+"""
+
+from typing import NamedTuple
+
+import torch
+
+PART_KEYS = 256
+"""Keys that one program attends where a row's keys are shared out. A constant, so that what a row's result
+is doesn't depend on the rows beside it."""
+
+MIN_DOT = 16
+"""The least rows and columns of a matrix product on tensor cores."""
+
+TAIL_ROWS = 64
+"""Up to so many rows a chunk with more than PART_KEYS keys has them shared out too: the few new tokens behind
+a long cached prefix would keep only a handful of programs busy."""
+
+
+class Tile(NamedTuple):
+    """queries: rows of the step in a tile. heads: places for the query heads of a key head, a power of two.
+
+    keys: in one turn of the loop. parts: whether each tile's keys are shared out and joined afterwards."""
+
+    queries: int
+    heads: int
+    keys: int
+    num_warps: int
+    num_stages: int
+    parts: bool
+
+
+def power_of_two(at_least: int) -> int:
+    return 1 << (at_least - 1).bit_length()
+
+
+def head_width(head_dim: int) -> int:
+    """Columns of a tile: triton's ranges are powers of two."""
+    return max(power_of_two(head_dim), MIN_DOT)
+
+
+def decode_tile(group: int, head_dim: int, dtype: torch.dtype) -> Tile:
+    """One row. Few query rows, many keys: bound by reading pages, so several loads are kept in flight."""
+    heads = max(power_of_two(group), MIN_DOT)
+    if dtype == torch.float32:
+        return Tile(1, heads, *_float32_turns(head_dim), True)
+    # An address that comes from a block table costs the pipeline a stage or two: five give two buffers.
+    return Tile(1, heads, 32 if head_width(head_dim) > 128 else 64, 4, 5, True)
+
+
+def tail_tile(group: int, head_dim: int, dtype: torch.dtype) -> Tile:
+    """A few rows that see many keys."""
+    return _rows_tile(64, group, head_dim, dtype)._replace(parts=True)
+
+
+def prefill_tile(group: int, head_dim: int, dtype: torch.dtype) -> Tile:
+    """Every other chunk."""
+    return _rows_tile(128, group, head_dim, dtype)
+
+
+def _rows_tile(rows: int, group: int, head_dim: int, dtype: torch.dtype) -> Tile:
+    """rows: of the matrix product, query rows times heads."""
+    width, heads = head_width(head_dim), power_of_two(group)
+    if dtype == torch.float32:
+        rows, turns = 32 if width <= 128 else 16, _float32_turns(head_dim)
+    elif width > 128:
+        rows, turns = 64, (32, 8, 3)
+    else:
+        turns = (64 if width < 128 else 32, rows // 16, 3)
+    rows = max(rows, MIN_DOT, heads)
+    return Tile(rows // heads, heads, *turns, False)
+
+
+def _float32_turns(head_dim: int) -> tuple[int, int, int]:
+    """keys, num_warps, num_stages. No tensor cores: accumulator and operands lie in registers, so turns are
+    short."""
+    width = head_width(head_dim)
+    return (16, 4 if width < 128 else 8, 2)

@@ -1,0 +1,92 @@
+"""A step as tiles of query rows and parts of keys, in plain numbers: what the GPU's programs are given.
+
+Knows neither tensors nor kernels.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from engine.attention.base import Chunk, StepPlan, key_ranges
+
+
+class Work(NamedTuple):
+    """The programs of one launch.
+
+    items: int32 [n, 8]: first row, rows, begin of the block table, first key, key behind the last, nothing.
+    joins: int32 [joined rows, 4]: row, first part row, number of parts, nothing; where keys aren't shared out
+    there is none. Item i has the part rows from i * queries on.
+    """
+
+    items: np.ndarray
+    joins: np.ndarray
+
+
+class Tiles:
+    """The step's rows cut into tiles of one sequence each, in the order of the rows.
+
+    queries: for each kind of tile how many rows it takes. kind_of: the kind for a chunk of so many rows.
+    """
+
+    def __init__(self, step: StepPlan, queries: Sequence[int], kinds: Sequence[int]) -> None:
+        self.queries = queries
+        rows, counts, tables, tile_kinds = [], [], [], []
+        table = 0
+        for chunk, row, kind in zip(step.chunks, step.row_starts, kinds, strict=False):
+            size = chunk.end - chunk.start
+            starts = range(0, size, queries[kind])
+            rows += [row + start for start in starts]
+            counts += [min(size - start, queries[kind]) for start in starts]
+            tables += [table] * len(starts)
+            tile_kinds += [kind] * len(starts)
+            table += len(chunk.block_table)
+        self.row, self.count, self.table, self.kind = (
+            np.array(x, dtype=np.int32) for x in (rows, counts, tables, tile_kinds)
+        )
+
+    def work(self, kind: int, sight: np.ndarray, part_keys: int | None) -> Work:
+        """Tiles of one kind. sight: of every row of the step. part_keys: how many keys a program attends at
+        most, from a multiple of it on; None: all."""
+        first = np.minimum.reduceat(sight[:, 0], self.row)
+        until = np.maximum.reduceat(sight[:, 1], self.row)
+        mine = self.kind == kind
+        row, count, table, first, until = (x[mine] for x in (self.row, self.count, self.table, first, until))
+        if part_keys is None:
+            return Work(_fields(8, row, count, table, first, until), _fields(4, row[:0]))
+        first_part = first // part_keys
+        num_parts = -(-until // part_keys) - first_part
+        first_item = np.cumsum(num_parts) - num_parts
+        tile = np.repeat(np.arange(len(row)), num_parts)
+        part = (first_part - first_item)[tile] + np.arange(len(tile))
+        begin = np.maximum(first[tile], part * part_keys)
+        end = np.minimum(until[tile], (part + 1) * part_keys)
+        items = _fields(8, row[tile], count[tile], table[tile], begin, end)
+        owner = np.repeat(np.arange(len(row)), count)
+        within = np.arange(len(owner)) - (np.cumsum(count) - count)[owner]
+        part_row = first_item[owner] * self.queries[kind] + within
+        return Work(items, _fields(4, row[owner] + within, part_row, num_parts[owner]))
+
+
+def step_sight(step: StepPlan, window: int | None) -> np.ndarray:
+    """int32 [rows, 2]: each row sees the keys [first, until) of its sequence. ValueError: see key_ranges."""
+    until = np.concatenate([np.arange(c.start + 1, c.end + 1, dtype=np.int32) for c in step.chunks])
+    first = np.zeros_like(until) if window is None else np.maximum(until - window, 0)
+    sight = np.stack([first, until], axis=1)
+    for index, chunk in enumerate(step.chunks):
+        if chunk.bidirectional:
+            ranges = key_ranges(chunk, window)
+            sight[step.row_starts[index] : step.row_starts[index + 1]] = np.stack(ranges, axis=1)
+    return sight
+
+
+def step_tables(chunks: Sequence[Chunk]) -> np.ndarray:
+    """int32: every chunk's block table, one behind the other."""
+    return np.concatenate([np.asarray(chunk.block_table, dtype=np.int32) for chunk in chunks])
+
+
+def _fields(width: int, *columns: np.ndarray) -> np.ndarray:
+    table = np.zeros((len(columns[0]), width), dtype=np.int32)
+    for index, column in enumerate(columns):
+        table[:, index] = column
+    return table

@@ -1,0 +1,43 @@
+"""Every kernel compiles for A100 and H100 without spilling registers, within the smallest card's memory."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("triton.backends.nvidia")
+
+SHARED_BYTES_OF_THE_SMALLEST_CARD = 99 * 1024
+
+
+SLOW = [
+    (dtype, size)
+    for dtype in ("bfloat16", "float16", "float32")
+    for size in ("32 8 128", "14 2 64", "16 8 256")
+    if (dtype, size) != ("bfloat16", "32 8 128")
+]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "size"),
+    [("bfloat16", "32 8 128"), *(pytest.param(*case, marks=pytest.mark.slow) for case in SLOW)],
+)
+def test_every_kernel_compiles_without_spills(dtype: str, size: str, tmp_path: Path) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    command = [sys.executable, "-m", "tests.engine.cross_compile", dtype, *size.split()]
+    run = subprocess.run(
+        command,
+        env=environment | {"TRITON_CACHE_DIR": str(tmp_path)},
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+    )
+    assert run.returncode == 0, run.stderr
+    results = [json.loads(line) for line in run.stdout.splitlines()]
+    assert len(results) == 2 * 5  # cards, kernels
+    for result in results:
+        assert result["spilled_bytes"] == 0, result
+        assert result["shared_bytes"] <= SHARED_BYTES_OF_THE_SMALLEST_CARD, result
