@@ -122,9 +122,15 @@ class PromptBuilder:
                 )
         return RenderedPrompt(TokenSequence(ids), [], len(ids), 0, 0)
 
+    def _before(self, rendered: str) -> list[int]:
+        begins = self._tokenizer.bos_token is not None and rendered.startswith(self._tokenizer.bos_token)
+        if begins or not self._processing.completes_prompts:
+            return []
+        return self._tokenizer.encode("", add_special_tokens=True)
+
     def _assemble(self, rendered: str, items: Sequence[ResolvedMedia], hidden: HiddenText) -> RenderedPrompt:
         waiting = {kind: deque(item for item in items if item.kind == kind) for kind in self._markers}
-        ids: list[int] = []
+        ids = self._before(rendered)
         spans: list[MediaSpan] = []
         media: list[ResolvedMedia] = []
         num_markers = Counter[str]()

@@ -61,6 +61,9 @@ class Processing(Protocol):
     bidirectional_kinds: frozenset[str]
     """Kinds whose spans attend within themselves in both directions; such a span is never split across
     steps."""
+    completes_prompts: bool
+    """What the tokenizer puts before every text (`<s>`, say) also goes before a rendered chat that does not
+    begin with it, as the published processor does; a tokenizer alone never adds to a template."""
 
     def marker(self, kind: str) -> str:
         """The text that the checkpoint's template uses, or that is put into the content, for one media

@@ -22,6 +22,7 @@ class LlavaProcessing(TextProcessing):
     """
 
     kinds = frozenset({"image"})
+    completes_prompts = True
 
     def __init__(
         self, images: CroppedImages, layout: MediaLayout, image_token: str, image_token_id: int

@@ -20,6 +20,7 @@ class TextProcessing:
 
     kinds: frozenset[str] = frozenset()
     bidirectional_kinds: frozenset[str] = frozenset()
+    completes_prompts = False
     sampling_rate = 0
     fingerprint = "text"
 

@@ -23,6 +23,7 @@ class ArithmeticProcessing:
 
     kinds = frozenset({"image", "audio"})
     bidirectional_kinds = frozenset({"audio"})
+    completes_prompts = False
     fingerprint = "arithmetic"
     sampling_rate = 16000
 

@@ -124,6 +124,7 @@ class FakeProcessing:
     fingerprint = "fake 1"
     sampling_rate = 16000
     bidirectional_kinds: frozenset[str] = frozenset()
+    completes_prompts = False
 
     def __init__(self, tokenizer: tokenizers.Tokenizer, markers: dict[str, str] | None = None) -> None:
         self._markers = markers or {"image": "<|image_pad|>", "audio": "<|audio_pad|>"}

@@ -5,8 +5,10 @@ import sys
 from typing import Any
 
 import pytest
+import tokenizers
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizers.processors import TemplateProcessing
 from transformers import PreTrainedTokenizerFast
 
 from kvcache.keys import media_key
@@ -15,6 +17,7 @@ from models.processing.base import MediaLayout
 from server.media.item import ResolvedMedia
 from server.prompt import PromptBuilder, PromptError, RenderedPrompt
 from server.template import TemplateError
+from server.tokenizer import Tokenizer
 from tests.server.checkpoints import CHATML, STRINGS_ONLY, FakeCheckpoint, FakeProcessing
 from tests.server.test_tokenizer import LIBRARY, OURS, SPECIALS
 
@@ -347,3 +350,19 @@ def test_nothing_heavy_is_imported() -> None:
         "sys.exit(bool({'torch', 'transformers', 'av'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("completes", [False, True])
+@pytest.mark.parametrize("template", [CHATML, "{{ bos_token }}{{ messages[0].content }}"])
+def test_what_goes_before_every_text_goes_before_a_chat_once(template: str, completes: bool) -> None:
+    """As transformers' processors do where their chat template does not write it, and tokenizers never."""
+    library = tokenizers.Tokenizer.from_str(LIBRARY["byte level"].to_str())
+    begin = library.token_to_id("<s>")
+    library.post_processor = TemplateProcessing(single="<s> $A", special_tokens=[("<s>", begin)])
+    processing = FakeProcessing(library)
+    processing.completes_prompts = completes
+    checkpoint: Any = FakeCheckpoint(template)
+    ours = Tokenizer(library.to_str(), {"bos_token": "<s>"})
+    ids = PromptBuilder(checkpoint, ours, processing).render([{"role": "user", "content": "hi"}]).sequence.ids
+    assert ids.count(begin) == (template != CHATML or completes)
+    assert not completes or ids[0] == begin
