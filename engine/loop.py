@@ -8,8 +8,6 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from time import monotonic
 
-import numpy as np
-
 from engine.admission import Admission, Refused
 from engine.encoder_plan import EncoderPlan
 from engine.execution import Execution
@@ -35,14 +33,12 @@ from engine.step import RowFault, SampledToken, StepRunner
 from kvcache.encodings import EncodingCache, EncodingId
 from kvcache.keys import MediaKey
 from kvcache.manager import KVCacheManager
-from models.processing.base import Processing
+from models.processing.base import PreparedMedia, Processing
 
 logger = logging.getLogger(__name__)
 
 STATS_INTERVAL_S = 0.1
 INTERNAL_MESSAGE = "the server failed to process this request"
-
-Arrays = dict[str, np.ndarray]
 
 
 class Engine:
@@ -97,7 +93,7 @@ class Engine:
         """Grammars that still wait to be compiled are given up."""
         self._grammars.close()
 
-    def handle(self, command: Command, arrays: Arrays | None = None) -> None:
+    def handle(self, command: Command, arrays: PreparedMedia | None = None) -> None:
         """arrays: those of MediaPrepared."""
         self._was_idle = False
         match command:
@@ -147,6 +143,7 @@ class Engine:
             num_encoder_hits=self.plan.num_hits,
             num_media_requested=self.wants.num_requested,
             num_preemptions=scheduler.num_preemptions,
+            num_evicted_blocks=self._cache.num_evicted_blocks,
             num_aborted=self._num_aborted,
             num_failed=self._num_failed,
             num_finished=self._num_finished,

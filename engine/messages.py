@@ -198,6 +198,7 @@ class EngineStats(msgspec.Struct, frozen=True, tag=True):
     num_encoder_hits: int = 0
     num_media_requested: int = 0
     num_preemptions: int = 0
+    num_evicted_blocks: int = 0
     num_aborted: int = 0
     num_failed: int = 0
     num_finished: int = 0

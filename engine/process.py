@@ -19,8 +19,9 @@ import zmq
 from engine.config import EngineConfig
 from engine.driver import Outbox, drive
 from engine.messages import Command, EngineFailed, Event, LoadProgress
-from engine.transport import Arrays, decode_command, encode_events, has_message, pair
+from engine.transport import decode_command, encode_events, has_message, pair
 from models.checkpoint import CheckpointError
+from models.processing.base import PreparedMedia
 
 logger = logging.getLogger(__name__)
 
@@ -34,8 +35,8 @@ class SocketChannel:
     def __init__(self, socket: zmq.Socket) -> None:
         self._socket = socket
 
-    def receive(self, timeout_s: float) -> list[tuple[Command, Arrays]]:
-        received: list[tuple[Command, Arrays]] = []
+    def receive(self, timeout_s: float) -> list[tuple[Command, PreparedMedia]]:
+        received: list[tuple[Command, PreparedMedia]] = []
         if timeout_s:
             self._socket.poll(int(timeout_s * 1000))
         while has_message(self._socket):

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from contextlib import ExitStack
 
 import msgspec
-import numpy as np
 import zmq
 
 from engine.base_client import BaseClient
@@ -18,6 +17,7 @@ from engine.config import EngineConfig
 from engine.messages import Command, EngineFailed, EngineInfo, Event, LoadProgress, Shutdown
 from engine.threads import OPENMP
 from engine.transport import decode_events, encode_command, has_message, pair, private_address
+from models.processing.base import PreparedMedia
 
 logger = logging.getLogger(__name__)
 
@@ -107,12 +107,12 @@ class ProcessClient(BaseClient):
             self._started.set_exception(EngineStartFailed(failure.message, failure.exit_code))
             self._started.exception()  # nobody may be waiting any more
 
-    def _send(self, command: Command, arrays: dict[str, np.ndarray] | None) -> None:
+    def _send(self, command: Command, arrays: PreparedMedia | None) -> None:
         if not self._alive:
             raise EngineDead("the engine is gone")
         self._transmit(command, arrays)
 
-    def _transmit(self, command: Command, arrays: dict[str, np.ndarray] | None) -> None:
+    def _transmit(self, command: Command, arrays: PreparedMedia | None) -> None:
         frames = encode_command(command, arrays)
         try:
             self._socket.send_multipart(frames, flags=zmq.NOBLOCK, copy=len(frames) == 1)

@@ -14,25 +14,24 @@ import numpy as np
 import zmq
 
 from engine.messages import ArraySpec, Command, Event, MediaPrepared
-
-Arrays = dict[str, np.ndarray]
+from models.processing.base import PreparedMedia
 
 _encoder = msgspec.msgpack.Encoder()
 _commands = msgspec.msgpack.Decoder(Command)
 _events = msgspec.msgpack.Decoder(list[Event])
 
 
-def array_specs(arrays: Arrays) -> tuple[ArraySpec, ...]:
+def array_specs(arrays: PreparedMedia) -> tuple[ArraySpec, ...]:
     return tuple(ArraySpec(name, array.dtype.str, array.shape) for name, array in arrays.items())
 
 
-def encode_command(command: Command, arrays: Arrays | None = None) -> list[bytes | memoryview]:
+def encode_command(command: Command, arrays: PreparedMedia | None = None) -> list[bytes | memoryview]:
     """arrays: those that a MediaPrepared names, in its order."""
     raw = [np.ascontiguousarray(array).reshape(-1).view(np.uint8).data for array in (arrays or {}).values()]
     return [_encoder.encode(command), *raw]
 
 
-def decode_command(frames: Sequence[zmq.Frame | bytes | memoryview]) -> tuple[Command, Arrays]:
+def decode_command(frames: Sequence[zmq.Frame | bytes | memoryview]) -> tuple[Command, PreparedMedia]:
     """The arrays are read-only views of the frames. ValueError if frames and message don't agree."""
     command = _commands.decode(_buffer(frames[0]))
     specs = command.arrays if isinstance(command, MediaPrepared) else ()

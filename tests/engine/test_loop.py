@@ -173,6 +173,15 @@ def test_unknown_aborts_are_ignored_and_pings_answered() -> None:
     assert [type(event).__name__ for event in events] == ["Pong"]
 
 
+def test_what_is_given_up_for_others_is_counted() -> None:
+    house = House(num_blocks=4)
+    for index in range(2):
+        house.add(generate(f"r{index}", [index, *range(11)], max_tokens=1))
+        house.run()
+    stats = house.engine.stats()
+    assert (stats.num_evicted_blocks, stats.num_cached_blocks) == (2, 4)
+
+
 def test_counters() -> None:
     house = House()
     house.add(generate("a", list(range(10)), max_tokens=3))
