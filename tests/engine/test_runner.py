@@ -90,6 +90,14 @@ def test_tokens_equal_those_of_transformers(pair, expected, backend: str, chunk:
     assert [[r.token_id for r in row] for row in results] == expected
 
 
+@pytest.mark.slow
+def test_tokens_from_interpreted_triton_equal_those_of_transformers(pair, expected) -> None:
+    pytest.importorskip("triton", minversion="3.8")
+    runner = build_runner(pair.model, config(attention_backend="triton"), NUM_BLOCKS)
+    results = run(runner, [make_sequence(p, greedy()) for p in PROMPTS], lambda index: 7 + index, NUM_NEW)
+    assert [[r.token_id for r in row] for row in results] == expected
+
+
 @pytest.mark.parametrize(("kind", "changes"), [("qwen2", {}), ("qwen3", {"num_key_value_heads": 1})])
 def test_logprobs_equal_those_of_transformers(kind: str, changes: dict) -> None:
     model, reference = tiny_pair(kind, **changes)

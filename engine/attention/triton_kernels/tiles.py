@@ -1,7 +1,7 @@
 """How large a tile each kernel works on: a table read in Python, so that nothing is timed at start.
 
-Chosen by cross-compiling, without a GPU: no spilled registers on sm_80 and sm_90, and shared memory within
-the 99 KiB of the smallest cards. Not by speed, which nobody has measured.
+Chosen by cross-compiling with triton 3.8, without a GPU: no spilled registers on sm_80 and sm_90, and shared
+memory within the 99 KiB of the smallest cards. Not by speed, which nobody has measured.
 """
 
 from typing import NamedTuple
