@@ -19,6 +19,7 @@ class Timing:
     """When each piece of text arrived."""
     done_s: float = 0.0
     text: str = ""
+    finished: bool = False
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cached_tokens: int = 0
@@ -76,11 +77,13 @@ async def _read_events(reader: asyncio.StreamReader, timing: Timing) -> None:
             timing.error = str(event["error"])[:300]
             return
         _note_event(event, timing)
-    timing.error = timing.error or "the stream ended without [DONE]"
+    if not timing.finished:  # some servers send no [DONE] after that
+        timing.error = timing.error or "the stream ended before the answer did"
 
 
 def _note_event(event: dict, timing: Timing) -> None:
     for choice in event.get("choices") or ():
+        timing.finished |= bool(choice.get("finish_reason"))
         if text := (choice.get("delta") or {}).get("content"):
             timing.event_times_s.append(time.perf_counter() - timing.sent_at)
             timing.text += text
