@@ -26,7 +26,7 @@ export const EXAMPLES = [
     name: "A star",
     questions: ["What shape is in the picture?", "What colour is it?", "What is the background colour?"],
     make: () =>
-      picture("A star", "#22304f", (pen) => {
+      picture("A star", "#1f46b4", (pen) => {
         pen.fillStyle = "#f2c81e";
         pen.fill(star(112, 116, 80));
       }),
@@ -34,7 +34,7 @@ export const EXAMPLES = [
   {
     kind: "image",
     name: "A number",
-    questions: ["What number is in the picture?", "How many digits does the number have?", "Is there a circle?"],
+    questions: ["What number is in the picture?", "What colour is the number?", "How many digits does the number have?"],
     make: () =>
       picture("A number", "#fbfaf5", (pen) => {
         pen.fillStyle = "#1d1d1d";

@@ -15,7 +15,7 @@ from tools.demo_model.evaluate import cases
 from tools.demo_model.speak import RATE
 
 ASSETS = Path(__file__).parents[2] / "tests" / "demo" / "assets"
-PER_CATEGORY = 2
+PER_CATEGORY = 3
 
 
 def store(part: object, name: str) -> dict[str, str]:
