@@ -14,7 +14,7 @@ from tools.demo_model.words import DIGITS
 
 CHECKPOINT = Path(__file__).parents[2] / "models" / "demo"
 ASSETS = Path(__file__).parent / "assets"
-UNDERSTOOD = 6  # recordings that this checkpoint answers rightly about; retraining raises it
+UNDERSTOOD = 5  # recordings that this checkpoint answers rightly about; retraining raises it
 
 
 def said(answer: str) -> str:
