@@ -114,9 +114,9 @@ def _threshold(candidates: Candidates, p: SamplingParams) -> float | None:
     values, total = candidates.values, candidates.total
     floor = np.log(p.min_p) if p.min_p > 0 else -np.inf
     if 0 < p.top_k < candidates.vocab_size:
-        if p.top_k > len(values):
+        if p.top_k > len(values) and not candidates.reach_everything:
             return None
-        kth = values[p.top_k - 1]
+        kth = values[min(p.top_k, len(values)) - 1]
         values = values[values >= kth]
         total = np.exp(values).sum()
         floor = max(floor, kth)

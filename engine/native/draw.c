@@ -4,6 +4,7 @@
  * together; the draw inverts the cumulative distribution of what stays, in order of token id.
  */
 
+#include <float.h>
 #include <omp.h>
 #include <stdlib.h>
 
@@ -107,11 +108,13 @@ static float crossing(Tokens t, int by_weight, double target, Tokens scratch) {
     }
 }
 
-/* The likeliest tokens: `wanted` or a few more. As many blocks have a token at least as likely as the least of them. */
+/* The likeliest tokens: `wanted` or a few more, all that are not forbidden if those are fewer. As many blocks have a
+ * token at least as likely as the least of them; where only so few blocks have any, all of theirs are taken. */
 static Tokens likeliest(Row *row, long wanted) {
-    long num_blocks = row->all.count / BLOCK;
-    if (wanted > num_blocks) return row->all;
-    float least = crossing((Tokens){row->best, row->best, num_blocks}, 0, wanted, row->fewer);
+    long num_blocks = row->all.count / BLOCK, allowed = 0;
+    for (long block = 0; block < num_blocks; block++) allowed += row->best[block] > -INFINITY;
+    Tokens blocks = {row->best, row->best, num_blocks};
+    float least = allowed < wanted ? -FLT_MAX : crossing(blocks, 0, wanted, row->fewer);
     Tokens found = row->some;
     found.count = 0;
     for (long block = 0; block < num_blocks; block++) {

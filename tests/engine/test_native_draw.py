@@ -41,14 +41,17 @@ def rows(kind: str, vocab_size: int, count: int) -> torch.Tensor:
             return (logits * 4).round() / 4
         case "equal":
             return torch.full_like(logits, -3.0)
+        case "grammar":  # it allows a few neighbours only
+            logits[:, 130:] = logits[:, :3] = -math.inf
+            return logits
     logits[:, ::3] = -math.inf  # banned
     logits[:, 1::3] -= 40.0
     return logits
 
 
 @pytest.mark.parametrize("machine", ["native", "x86-64-v3"])
-@pytest.mark.parametrize("kind", ["peaked", "flat", "coarse", "equal", "banned"])
-@pytest.mark.parametrize("vocab_size", [7, 259, 5003])
+@pytest.mark.parametrize("kind", ["peaked", "flat", "coarse", "equal", "banned", "grammar"])
+@pytest.mark.parametrize("vocab_size", [7, 259, 5003, 40009])
 def test_draws_are_those_of_the_portable_sampler(kind: str, vocab_size: int, machine: str) -> None:
     native = NativeDraw(Library(2, machine))
     for number, limits in enumerate(LIMITS):
