@@ -1,4 +1,4 @@
-"""The whole making, in order; about two hours on two CPU cores, resumable at every stage.
+"""The whole making, in order; about four hours on two CPU cores, resumable at every stage.
 
 `python -m tools.demo_model` runs what has not been done yet. Needs the packages named in README.md.
 """
@@ -15,7 +15,7 @@ STAGES = (
     ("tokens", CHECKPOINT / "tokenizer.json"),
     ("see 1300", CACHE / "see.pt"),
     ("listen 900", CACHE / "listen.pt"),
-    ("train 4500", CACHE / "train.pt"),
+    ("train 8000", CACHE / "train.pt"),
 )
 ALWAYS = ("export", "evaluate")
 
