@@ -41,7 +41,8 @@ def _types(schema: Any) -> Iterator[str]:
     names = declared if isinstance(declared, list) else [declared]
     yield from (name for name in names if isinstance(name, str))
     for union in ("anyOf", "oneOf"):
-        for choice in schema.get(union) or ():
+        choices = schema.get(union)
+        for choice in choices if isinstance(choices, list) else ():
             yield from _types(choice)
     if schema.get("nullable"):
         yield "null"

@@ -96,7 +96,7 @@ class TemplateReader:
         try:
             value = region.field.value(region.body, region.captures)
             if region.field.name != CALLS:
-                heard.tell(region.field, value if isinstance(value, str) else json_text(value))
+                heard.tell(region.field, _sound(value) if isinstance(value, str) else json_text(value))
                 return
             calls = [self._call(one) for one in (value if isinstance(value, list) else [value])]
         except (ValueError, TimeoutError, RecursionError):
@@ -113,13 +113,12 @@ class TemplateReader:
         name = function.get("name") if isinstance(function, Mapping) else None
         if not isinstance(function, Mapping) or not isinstance(name, str):
             raise ValueError("no function is named")
-        name.encode()  # UnicodeEncodeError, a ValueError, for half of a surrogate pair
         arguments = function.get("arguments") or {}
         if isinstance(arguments, Mapping):
-            return name, json_text(cast_arguments(arguments, (self._functions or {}).get(name)))
+            return _sound(name), json_text(cast_arguments(arguments, (self._functions or {}).get(name)))
         if not isinstance(arguments, str):
             raise ValueError("arguments are no object")
-        return name, arguments
+        return _sound(name), _sound(arguments)
 
 
 class _Heard:
@@ -150,6 +149,12 @@ class _Edges:
         self._begun = self._begun or bool(told)
         self.held = text[len(told) :]
         return told
+
+
+def _sound(text: str) -> str:
+    """UnicodeEncodeError, a ValueError, for half of a surrogate pair, which an escape may have written."""
+    text.encode()
+    return text
 
 
 def _is_told(field: Field) -> bool:

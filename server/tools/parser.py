@@ -119,9 +119,11 @@ class ToolCallParser:
         if not isinstance(call, dict) or not isinstance(call.get("name"), str) or not _is_sound(call["name"]):
             return False
         arguments = call.get("arguments", call.get("parameters", {}))
-        calls.append(
-            self._begin(call["name"], arguments if isinstance(arguments, str) else json_text(arguments))
-        )
+        if not isinstance(arguments, str):
+            arguments = json_text(arguments)
+        elif not _is_sound(arguments):
+            return False
+        calls.append(self._begin(call["name"], arguments))
         self.num_complete += 1
         return True
 

@@ -52,6 +52,11 @@ CASES = [
     ('<tool_call>{"arguments": {"x": 1}, "name": "f"}</tool_call>', "", [("f", {"x": 1})]),
     ('<tool_call>{"name": "f"}</tool_call>', "", [("f", {})]),
     ('<tool_call>{"name": "f", "arguments": "{\\"x\\": 1}"}</tool_call>', "", [("f", {"x": 1})]),
+    (
+        r'<tool_call>{"name": "f", "arguments": "\ud800"}</tool_call>',
+        r'<tool_call>{"name": "f", "arguments": "\ud800"}</tool_call>',
+        [],
+    ),
     ('<tool_call>{"name": "f"', '<tool_call>{"name": "f"', []),
     ('<tool_call>{"name": "f", "arguments": {}}', "", [("f", {})]),
     ("<tool_call>nonsense</tool_call> after", "<tool_call>nonsense</tool_call> after", []),

@@ -116,6 +116,7 @@ MALFORMED = {
     "a list for arguments": (CHATML, '<tool_call>{"name": "f", "arguments": [1]}</tool_call>'),
     "no number of JSON's": (CHATML, '<tool_call>{"name": "f", "arguments": {"a": NaN}}</tool_call>'),
     "half of a surrogate pair": (CHATML, r'<tool_call>{"name": "\ud800", "arguments": {}}</tool_call>'),
+    "half of a pair in text": (CHATML, r'<tool_call>{"name": "f", "arguments": "\ud800"}</tool_call>'),
     "nested for ever": (CHATML, '<tool_call>{"name": "f", "arguments": ' + '{"a":' * 20_000),
     "cut off": (CHATML, '<tool_call>{"name": "f", "argu'),
     "no calls of Python": (PYTHON_CALLS, "<|calls|>[f(1)]<|/calls|>"),
@@ -141,6 +142,15 @@ def _is_message_to_transformers(template: dict[str, Any], text: str) -> bool:
         return False
     functions = [one["function"] for one in calls]
     return all("name" in function and isinstance(function["arguments"], dict) for function in functions)
+
+
+def test_a_schema_that_is_none_casts_nothing() -> None:
+    assert cast_arguments({"a": "7"}, {"properties": {"a": {"anyOf": 5, "type": 3}}}) == {"a": "7"}
+
+
+def test_half_of_a_surrogate_pair_in_a_field_of_json_leaves_its_text() -> None:
+    template = {"start_anchor": "A", "fields": {"content": {"content": "json"}}}
+    assert read(Example(template, r'"\ud800"')).content == r'"\ud800"'
 
 
 def test_half_of_a_surrogate_pair_among_arguments_stays_an_escape() -> None:
