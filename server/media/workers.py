@@ -59,4 +59,5 @@ class Workers:
         return Job(self._executor, work)
 
     def close(self) -> None:
-        self._executor.shutdown(wait=False, cancel_futures=True)
+        """What is queued is still done, unless it was given up on: requests may be waiting for it."""
+        self._executor.shutdown(wait=False)
