@@ -26,7 +26,7 @@ class Work(NamedTuple):
 class Tiles:
     """The step's rows cut into tiles of one sequence each, in the order of the rows.
 
-    queries: for each kind of tile how many rows it takes. kind_of: the kind for a chunk of so many rows.
+    queries: for each kind of tile how many rows it takes. kinds: for each chunk the kind of its tiles.
     """
 
     def __init__(self, step: StepPlan, queries: Sequence[int], kinds: Sequence[int]) -> None:
