@@ -26,13 +26,16 @@ async def responses(request: Request) -> EventStream | WholeResponse:
     state = state_of(request)
     runtime = state.serving()
     state.admission.check_queue()
-    wire, validated = await read_validated(
+    wire, validated, namespaces = await read_validated(
         request,
         ResponseRequest,
-        lambda wire: (wire, validate_response(wire, runtime.facts, state.settings.max_media_items)),
+        lambda wire: (
+            wire,
+            validate_response(wire, runtime.facts, state.settings.max_media_items),
+            Namespaces(wire.tools or ()),
+        ),
     )
-    answer = Answer(Namespaces(wire.tools or ()))
-    job = _Job(state, runtime, tenant_of(request), validated, ResponseForm(wire), answer)
+    job = _Job(state, runtime, tenant_of(request), validated, ResponseForm(wire), Answer(namespaces))
     return EventStream(job.stream(), state.settings.send_timeout) if wire.stream else WholeResponse(job.whole)
 
 
