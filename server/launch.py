@@ -102,7 +102,7 @@ class Launch:
             if engine.done():
                 engine.result()
             elif signalled.done():
-                code = await self._drain()
+                code = await self._drain(engine)
             return code
         finally:
             await self._leave(http, engine, signalled)
@@ -155,8 +155,8 @@ class Launch:
             await asyncio.sleep(WATCH_INTERVAL_S)
         logger.error("the engine died; starting it again")
 
-    async def _drain(self) -> int:
-        """0 if every accepted request reached its end."""
+    async def _drain(self, engine: asyncio.Task[None]) -> int:
+        """0 if every accepted request reached its end. Those that are cut off are told so."""
         hurried = asyncio.create_task(self._hurried.wait())
         try:
             async with asyncio.timeout(self._settings.drain_timeout):
@@ -166,7 +166,13 @@ class Launch:
             logger.error("the drain's time is up; %d requests are cut off", self._state.telemetry.num_open)
         finally:
             hurried.cancel()
-        return 1 if self._http.server_state.tasks else 0
+        if not self._http.server_state.tasks:
+            return 0
+        engine.cancel()  # which fails what is open in it: requests end with an error of their own
+        deadline = asyncio.get_running_loop().time() + CLOSE_S
+        while self._http.server_state.tasks and asyncio.get_running_loop().time() < deadline:
+            await asyncio.sleep(0.05)
+        return 1
 
     async def _leave(
         self, http: asyncio.Task[None], engine: asyncio.Task[None], *others: asyncio.Task[bool]

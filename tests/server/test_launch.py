@@ -130,23 +130,39 @@ def _metrics(server: Running) -> bytes:
         return response.read()
 
 
-def test_a_second_signal_ends_it_quickly(checkpoint: Path) -> None:
-    with running(checkpoint, "--drain-timeout", "60") as server:
+def ask_endlessly(server: Running, stream: bool) -> socket.socket:
+    body = json.dumps(
+        {"model": "m", "prompt": "a", "max_tokens": 4000, "ignore_eos": True, "stream": stream, "n": 8}
+    )
+    connection = socket.create_connection(("127.0.0.1", server.port), timeout=20)
+    head = "POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+    connection.sendall(f"{head}content-length: {len(body)}\r\n\r\n{body}".encode())
+    return connection
+
+
+def everything(connection: socket.socket) -> bytes:
+    with connection:
+        return b"".join(iter(lambda: connection.recv(1 << 16), b""))
+
+
+@pytest.mark.parametrize("signals", [1, 2])
+def test_who_is_cut_off_is_told_so(checkpoint: Path, signals: int) -> None:
+    """By the end of the drain's time, or by a second signal."""
+    with running(checkpoint, "--drain-timeout", "60" if signals == 2 else "0.2") as server:
         server.wait_ready()
-        connection = socket.create_connection(("127.0.0.1", server.port))
-        body = json.dumps(
-            {"model": "m", "prompt": "a", "max_tokens": 4000, "ignore_eos": True, "stream": True}
-        )
-        head = "POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
-        connection.sendall(f"{head}content-length: {len(body)}\r\n\r\n{body}".encode())
-        assert connection.recv(100)
-        server.process.send_signal(signal.SIGINT)
-        time.sleep(0.2)
-        server.process.send_signal(signal.SIGINT)
-        started = time.monotonic()
-        server.process.wait(20)
-        assert time.monotonic() - started < 10
-        connection.close()
+        whole, stream = ask_endlessly(server, stream=False), ask_endlessly(server, stream=True)
+        assert stream.recv(100)
+        while b"requests_open 2" not in _metrics(server):
+            time.sleep(0.005)
+        for _ in range(signals):
+            server.process.send_signal(signal.SIGINT)
+            time.sleep(0.2)
+        answer, events = everything(whole), everything(stream)
+        assert answer.startswith(b"HTTP/1.1 503")
+        assert b'"code":"engine_unavailable"' in answer
+        assert b"event: error" in events
+        assert b"[DONE]" not in events
+        assert server.process.wait(10) == 1
 
 
 def test_a_signal_while_loading_ends_it(checkpoint: Path) -> None:
