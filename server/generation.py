@@ -147,8 +147,8 @@ async def resolve(media: MediaRequest, refs: tuple[MediaRef, ...]) -> list[Resol
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(one(ref)) for ref in refs]
-    except* BadRequest as errors:
-        fault = next(error for error in errors.exceptions if isinstance(error, BadRequest))
+    except* Exception as errors:
+        fault = errors.exceptions[0]
     else:
         return [task.result() for task in tasks]
     raise fault

@@ -11,6 +11,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import Generic, TypeVar
 
+from engine.client import EngineDead
+
 Result = TypeVar("Result")
 
 
@@ -55,8 +57,12 @@ class Workers:
         self._executor = ThreadPoolExecutor(num_workers, thread_name_prefix="media")
 
     def start(self, work: Callable[[Callable[[], bool]], Result]) -> Job[Result]:
-        """work(is_cancelled) runs in a thread as soon as one is free."""
-        return Job(self._executor, work)
+        """work(is_cancelled) runs in a thread as soon as one is free. EngineDead once they are closed, which
+        they are with the engine they work for."""
+        try:
+            return Job(self._executor, work)
+        except RuntimeError as error:
+            raise EngineDead("the engine is gone") from error
 
     def close(self) -> None:
         """What is queued is still done, unless it was given up on: requests may be waiting for it."""

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from engine.client import RequestError
+from engine.client import EngineDead, RequestError
 from tests.server.chat_client import post, refused
 from tests.server.fakes import DEAD, VOCAB_SIZE, Bench, chat, image, say
 
@@ -235,3 +235,14 @@ def test_not_serving_is_503_with_retry_after(loading: Bench) -> None:
     dead = Bench()
     dead.engine.alive = False
     assert post(dead, chat()).status_code == 503
+
+
+def test_a_picture_that_comes_as_the_engine_dies_is_503() -> None:
+    bench = Bench()
+
+    async def resolve(part: object) -> None:
+        raise EngineDead("the engine is gone")
+
+    bench.media.resolve = resolve  # type: ignore[method-assign]
+    response = post(bench, chat([image(), image()]))
+    assert (response.status_code, response.json()["error"]["code"]) == (503, "engine_unavailable")

@@ -3,6 +3,9 @@
 import asyncio
 import threading
 
+import pytest
+
+from engine.client import EngineDead
 from server.media.workers import Workers
 
 
@@ -17,3 +20,13 @@ def test_what_is_queued_when_the_threads_are_closed_is_done() -> None:
             return await results
 
     assert asyncio.run(run()) == ["True", "queued"]
+
+
+def test_what_comes_after_the_threads_are_closed_finds_the_engine_gone() -> None:
+    async def run() -> None:
+        workers = Workers(1)
+        workers.close()
+        with pytest.raises(EngineDead):
+            workers.start(lambda _: None)
+
+    asyncio.run(run())
