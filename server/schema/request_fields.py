@@ -19,7 +19,7 @@ _SAMPLING = (
     harmless("user", "not used: tenants come from API keys"),
     honoured("top_k", "sample among this many tokens; 0 or -1: no limit", extension=True),
     honoured("min_p", "0 to 1: least probability relative to the best token's", extension=True),
-    honoured("repetition_penalty", "above 0, at most 10; default 1", extension=True),
+    honoured("repetition_penalty", "0.001 to 10; default 1", extension=True),
     honoured(
         "stop_token_ids",
         "at most 64 ids; one of them ends the answer and is not part of its text",

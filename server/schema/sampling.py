@@ -31,7 +31,7 @@ class SamplingFields(Wire):
     user: str | None = Field(None, max_length=4096)
     top_k: int = Field(0, ge=-1, le=2**31 - 1)
     min_p: float = Field(0.0, ge=0, le=1)
-    repetition_penalty: float = Field(1.0, gt=0, le=10)
+    repetition_penalty: float = Field(1.0, ge=0.001, le=10)
     stop_token_ids: list[int] | None = Field(None, max_length=64)
     ignore_eos: bool = False
     min_tokens: int = Field(0, ge=0, le=2**31 - 1)

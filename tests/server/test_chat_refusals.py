@@ -83,6 +83,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"top_logprobs": 2}, "top_logprobs"),
     ({"temperature": 2.1}, "temperature"),
     ({"temperature": -0.1}, "temperature"),
+    ({"repetition_penalty": 1e-300}, "repetition_penalty"),
     ({"top_p": 0}, "top_p"),
     ({"max_completion_tokens": 0}, "max_completion_tokens"),
     ({"max_tokens": -1}, "max_tokens"),
