@@ -20,8 +20,6 @@ from engine.attention.triton_plan import Tiles, step_sight, step_tables
 from models.interface import AttentionSpec
 
 DTYPES = (torch.bfloat16, torch.float16, torch.float32)
-MAX_HEAD_DIM = 256
-MAX_GROUP = 64
 MIN_CAPABILITY = (8, 0)
 """Older cards have neither bfloat16 nor copies beside the arithmetic, and nothing was compiled for them."""
 
@@ -132,11 +130,11 @@ def _refuse_what_no_kernel_takes(spec: AttentionSpec, pages: torch.Tensor) -> No
         raise ValueError("the triton back end needs a GPU of compute capability 8.0 or more")
     if pages.dtype not in DTYPES:
         raise ValueError(f"the triton back end has no kernels for {pages.dtype}")
-    if spec.head_dim > MAX_HEAD_DIM:
+    if spec.head_dim > tiles.MAX_HEAD_DIM:
         raise ValueError(f"the triton back end takes no heads of {spec.head_dim} elements")
-    if spec.num_heads // spec.num_kv_heads > MAX_GROUP:
+    if spec.num_heads // spec.num_kv_heads > tiles.MAX_GROUP:
         raise ValueError(
-            f"the triton back end takes at most {MAX_GROUP} query heads for a key head, "
+            f"the triton back end takes at most {tiles.MAX_GROUP} query heads for a key head, "
             f"not {spec.num_heads // spec.num_kv_heads}"
         )
     if not pages.is_contiguous():

@@ -40,7 +40,7 @@ def short_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     ("dtype", "rtol", "atol"),
     [(torch.float32, 1e-5, 2e-6), (torch.float16, 2e-3, 1e-3), (torch.bfloat16, 2e-2, 1e-2)],
 )
-@pytest.mark.parametrize(("heads", "kv_heads", "head_dim"), [(4, 4, 16), (6, 2, 80)])
+@pytest.mark.parametrize(("heads", "kv_heads", "head_dim"), [(4, 4, 16), (6, 2, 80), (40, 1, 128)])
 def test_a_mixed_step_equals_the_reference(
     heads: int, kv_heads: int, head_dim: int, dtype: torch.dtype, rtol: float, atol: float
 ) -> None:

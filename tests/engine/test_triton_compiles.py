@@ -8,22 +8,25 @@ from pathlib import Path
 
 import pytest
 
+from engine.attention.triton_kernels import tiles
+
 pytest.importorskip("triton.backends.nvidia")
 
 SHARED_BYTES_OF_THE_SMALLEST_CARD = 99 * 1024
 
-
+LARGEST = f"{tiles.MAX_GROUP} 1 {tiles.MAX_HEAD_DIM}"
+QUICK = [("bfloat16", "32 8 128"), ("bfloat16", LARGEST)]
 SLOW = [
     (dtype, size)
     for dtype in ("bfloat16", "float16", "float32")
-    for size in ("32 8 128", "14 2 64", "16 8 256")
-    if (dtype, size) != ("bfloat16", "32 8 128")
+    for size in ("32 8 128", "14 2 64", "16 8 256", LARGEST, "64 1 128", "64 1 64", "32 1 256", "80 2 192")
+    if (dtype, size) not in QUICK
 ]
 
 
 @pytest.mark.parametrize(
     ("dtype", "size"),
-    [("bfloat16", "32 8 128"), *(pytest.param(*case, marks=pytest.mark.slow) for case in SLOW)],
+    [*QUICK, *(pytest.param(*case, marks=pytest.mark.slow) for case in SLOW)],
 )
 def test_every_kernel_compiles_without_spills(dtype: str, size: str, tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}

@@ -1,12 +1,18 @@
 """How large a tile each kernel works on: a table read in Python, so that nothing is timed at start.
 
 Chosen by cross-compiling with triton 3.8, without a GPU: no spilled registers on sm_80 and sm_90, and shared
-memory within the 99 KiB of the smallest cards. Not by speed, which nobody has measured.
+memory within the 99 KiB of the smallest cards, up to MAX_GROUP and MAX_HEAD_DIM. Not by speed, which nobody
+has measured.
 """
 
 from typing import NamedTuple
 
 import torch
+
+MAX_GROUP = 64
+"""Query heads for a key head."""
+
+MAX_HEAD_DIM = 256
 
 PART_KEYS = 256
 """Keys that one program attends where a row's keys are shared out. A constant, so that what a row's result
@@ -46,9 +52,12 @@ def decode_tile(group: int, head_dim: int, dtype: torch.dtype) -> Tile:
     """One row. Few query rows, many keys: bound by reading pages, so several loads are kept in flight."""
     heads = max(power_of_two(group), MIN_DOT)
     if dtype == torch.float32:
-        return Tile(1, heads, *_float32_turns(head_dim), True)
+        return Tile(1, heads, *_float32_turns(heads, head_dim), True)
+    width = head_width(head_dim)
+    crowded = _is_crowded(heads, width)
     # An address that comes from a block table costs the pipeline a stage or two: five give two buffers.
-    return Tile(1, heads, 32 if head_width(head_dim) > 128 else 64, 4, 5, True)
+    turns = 32 if width > 128 else 64, 8 if crowded and width > 128 else 4, 4 if crowded else 5
+    return Tile(1, heads, *turns, True)
 
 
 def tail_tile(group: int, head_dim: int, dtype: torch.dtype) -> Tile:
@@ -65,7 +74,7 @@ def _rows_tile(rows: int, group: int, head_dim: int, dtype: torch.dtype) -> Tile
     """rows: of the matrix product, query rows times heads."""
     width, heads = head_width(head_dim), power_of_two(group)
     if dtype == torch.float32:
-        rows, turns = 32 if width <= 128 else 16, _float32_turns(head_dim)
+        rows, turns = 32 if width <= 128 else 16, _float32_turns(heads, head_dim)
     elif width > 128:
         rows, turns = 64, (32, 8, 3)
     else:
@@ -74,8 +83,13 @@ def _rows_tile(rows: int, group: int, head_dim: int, dtype: torch.dtype) -> Tile
     return Tile(rows // heads, heads, *turns, False)
 
 
-def _float32_turns(head_dim: int) -> tuple[int, int, int]:
+def _float32_turns(heads: int, head_dim: int) -> tuple[int, int, int]:
     """keys, num_warps, num_stages. No tensor cores: accumulator and operands lie in registers, so turns are
     short."""
     width = head_width(head_dim)
-    return (16, 4 if width < 128 else 8, 2)
+    return (8 if _is_crowded(heads, width) else 16, 4 if width < 128 else 8, 2)
+
+
+def _is_crowded(heads: int, width: int) -> bool:
+    """Whether the queries of one row alone leave little room for keys and values."""
+    return heads > 32 and width >= 128
