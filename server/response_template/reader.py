@@ -13,7 +13,7 @@ from server.reader import Read
 from server.response_template.casts import cast_arguments
 from server.response_template.regions import Event, ReadingFailed, Region, Regions
 from server.response_template.template import Field, ResponseTemplate
-from server.tools.parser import ToolDelta, json_text, new_call
+from server.tools.parser import ToolDelta, new_call, sound, written
 
 logger = logging.getLogger("intarsia")
 
@@ -96,7 +96,7 @@ class TemplateReader:
         try:
             value = region.field.value(region.body, region.captures)
             if region.field.name != CALLS:
-                heard.tell(region.field, _sound(value) if isinstance(value, str) else json_text(value))
+                heard.tell(region.field, written(value))
                 return
             calls = [self._call(one) for one in (value if isinstance(value, list) else [value])]
         except (ValueError, TimeoutError, RecursionError):
@@ -115,10 +115,10 @@ class TemplateReader:
             raise ValueError("no function is named")
         arguments = function.get("arguments") or {}
         if isinstance(arguments, Mapping):
-            return _sound(name), json_text(cast_arguments(arguments, (self._functions or {}).get(name)))
-        if not isinstance(arguments, str):
+            arguments = cast_arguments(arguments, (self._functions or {}).get(name))
+        elif not isinstance(arguments, str):
             raise ValueError("arguments are no object")
-        return _sound(name), _sound(arguments)
+        return sound(name), written(arguments)
 
 
 class _Heard:
@@ -149,12 +149,6 @@ class _Edges:
         self._begun = self._begun or bool(told)
         self.held = text[len(told) :]
         return told
-
-
-def _sound(text: str) -> str:
-    """UnicodeEncodeError, a ValueError, for half of a surrogate pair, which an escape may have written."""
-    text.encode()
-    return text
 
 
 def _is_told(field: Field) -> bool:

@@ -116,14 +116,14 @@ class ToolCallParser:
     def _whole_call(self, body: str, calls: list[ToolDelta]) -> bool:
         """A call whose keys came in another order, or whose arguments are a string or missing."""
         call = _json(body)
-        if not isinstance(call, dict) or not isinstance(call.get("name"), str) or not _is_sound(call["name"]):
+        if not isinstance(call, dict) or not isinstance(call.get("name"), str):
             return False
         arguments = call.get("arguments", call.get("parameters", {}))
-        if not isinstance(arguments, str):
-            arguments = json_text(arguments)
-        elif not _is_sound(arguments):
+        try:
+            name, arguments = sound(call["name"]), written(arguments)
+        except (ValueError, RecursionError):  # no server could write it out again
             return False
-        calls.append(self._begin(call["name"], arguments))
+        calls.append(self._begin(name, arguments))
         self.num_complete += 1
         return True
 
@@ -135,6 +135,18 @@ class ToolCallParser:
 def new_call(number: int, name: str, arguments: str) -> ToolDelta:
     """The first piece of a call, with an id of its own."""
     return ToolDelta(number, arguments, f"call_{uuid.uuid4().hex[:24]}", name)
+
+
+def written(value: Any) -> str:
+    """A string as it is, anything else as JSON. ValueError for what neither JSON nor UTF-8 can hold."""
+    return sound(value) if isinstance(value, str) else json_text(value)
+
+
+def sound(text: str) -> str:
+    """The same. UnicodeEncodeError, a ValueError, for half of a surrogate pair, which an escape may have
+    written."""
+    text.encode()
+    return text
 
 
 def json_text(value: Any) -> str:

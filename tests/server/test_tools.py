@@ -57,6 +57,17 @@ CASES = [
         r'<tool_call>{"name": "f", "arguments": "\ud800"}</tool_call>',
         [],
     ),
+    (
+        '<tool_call>{"arguments": {"x": 1e999}, "name": "f"}</tool_call>',
+        '<tool_call>{"arguments": {"x": 1e999}, "name": "f"}</tool_call>',
+        [],
+    ),
+    ('<tool_call>{"arguments": {}, "name": "f"}', "", [("f", {})]),
+    (
+        '<tool_call>{"arguments": [-1e999], "name": "f"}',
+        '<tool_call>{"arguments": [-1e999], "name": "f"}',
+        [],
+    ),
     ('<tool_call>{"name": "f"', '<tool_call>{"name": "f"', []),
     ('<tool_call>{"name": "f", "arguments": {}}', "", [("f", {})]),
     ("<tool_call>nonsense</tool_call> after", "<tool_call>nonsense</tool_call> after", []),
