@@ -4,6 +4,7 @@ from pathlib import Path
 
 import torch
 
+from engine.attention.triton_kernels.tiles import WORKSPACE_BYTES
 from engine.config import EngineConfig
 from kvcache.pages import kv_block_bytes
 from kvcache.sequence import BLOCK_SIZE
@@ -59,7 +60,8 @@ def _free_bytes(model: ServedModel, config: EngineConfig) -> int:
     if model.device.type == "cuda":
         free, total = _unreserved_bytes(model), torch.cuda.mem_get_info(model.device)[1]
         logits = 3 * 4 * config.max_num_seqs * model.vocab_size
-        return max(0, int(free - CUDA_RESERVE * total) - config.encoder_cache_bytes - logits)
+        fixed = config.encoder_cache_bytes + logits + WORKSPACE_BYTES
+        return max(0, int(free - CUDA_RESERVE * total) - fixed)
     return min(int(CPU_SHARE * _available_bytes()), CPU_MOST_BYTES)
 
 

@@ -3,6 +3,7 @@
 A step is planned once, in one copy to the device; the layers then only launch. Importing it needs `triton`.
 """
 
+import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -42,18 +43,17 @@ class TritonBackend:
         self.tiles = tuple(kind(group, head_dim, dtype) for kind in kinds)
         device = keys[0].device
         self.buffer = DeviceBuffer(device)
-        self._parts = torch.empty(0, spec.num_heads, spec.head_dim, device=device)
-        self._weights = torch.empty(0, spec.num_heads, device=device)
+        row_bytes = 4 * spec.num_heads * (spec.head_dim + 1)
+        rows = max(tiles.WORKSPACE_BYTES // row_bytes, 2 * max(tile.queries for tile in self.tiles))
+        self.parts = torch.empty(rows, spec.num_heads, spec.head_dim, device=device)
+        self.weights = torch.empty(rows, spec.num_heads, device=device)
 
     def plan(self, chunks: Sequence[Chunk]) -> "TritonAttention":
         return TritonAttention(self, StepPlan(chunks))
 
-    def workspace(self, num_rows: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """float32 for parts [num_rows or more, heads, head_dim] and for their weights [.., heads]."""
-        if len(self._parts) < num_rows:
-            self._parts = self._parts.new_empty(2 * num_rows, *self._parts.shape[1:])
-            self._weights = self._weights.new_empty(2 * num_rows, self.spec.num_heads)
-        return self._parts, self._weights
+    def sharing(self, kind: int) -> tuple[int | None, int]:
+        """What `Tiles.work` is told of one kind of tile: keys of a part, and part rows of a launch."""
+        return tiles.PART_KEYS if self.tiles[kind].parts else None, len(self.parts)
 
 
 class Launch(NamedTuple):
@@ -78,17 +78,20 @@ class TritonAttention:
         windows = tuple(dict.fromkeys(backend.spec.windows))
         kinds = np.unique(plan.kind).tolist()
         arrays = [step.slots.astype(np.int32), step_tables(step.chunks)]
+        launches: dict[int | None, list[tiles.Tile]] = {}
         for window in windows:
             sight = step_sight(step, window)
             arrays.append(sight)
+            launches[window] = []
             for kind in kinds:
-                arrays += plan.work(kind, sight, tiles.PART_KEYS if backend.tiles[kind].parts else None)
+                work = plan.work(kind, sight, *backend.sharing(kind))
+                arrays += itertools.chain(*work)
+                launches[window] += [backend.tiles[kind]] * len(work)
         uploaded = iter(backend.buffer.upload(arrays))
         self._slots, self._tables = next(uploaded), next(uploaded)
         self._sights = {
             window: Sight(
-                next(uploaded),
-                [Launch(backend.tiles[kind], next(uploaded), next(uploaded)) for kind in kinds],
+                next(uploaded), [Launch(tile, next(uploaded), next(uploaded)) for tile in launches[window]]
             )
             for window in windows
         }
@@ -99,9 +102,9 @@ class TritonAttention:
         queries, k, v = (_whole_rows(x, pages[0].dtype) for x in (q, k, v))
         write(k, v, *pages, self._slots)
         out = torch.empty(queries.shape, dtype=queries.dtype, device=queries.device)
+        parts, weights = self.backend.parts, self.backend.weights
         sight, launches = self._sights[spec.windows[layer]]
         for tile, items, joins in launches:
-            parts, weights = self.backend.workspace(len(items) * tile.queries if tile.parts else 0)
             made = parts if tile.parts else out
             attend(spec, tile, queries, pages, made, weights, self._tables, sight, items)
             if tile.parts:

@@ -45,27 +45,51 @@ class Tiles:
             np.array(x, dtype=np.int32) for x in (rows, counts, tables, tile_kinds)
         )
 
-    def work(self, kind: int, sight: np.ndarray, part_keys: int | None) -> Work:
-        """Tiles of one kind. sight: of every row of the step. part_keys: how many keys a program attends at
-        most, from a multiple of it on; None: all."""
+    def work(
+        self, kind: int, sight: np.ndarray, part_keys: int | None = None, part_rows: int = 0
+    ) -> list[Work]:
+        """Tiles of one kind, as launches one after the other: each has at most `part_rows` part rows, so that
+        the next may take the place of what the one before has joined.
+
+        sight: of every row of the step. part_keys: how many keys a program attends at most, from a multiple
+        of it on; some times as many where a tile alone would have too many part rows. None: all keys.
+        part_rows: at least twice the rows of a tile.
+        """
         first = np.minimum.reduceat(sight[:, 0], self.row)
         until = np.maximum.reduceat(sight[:, 1], self.row)
         mine = self.kind == kind
-        row, count, table, first, until = (x[mine] for x in (self.row, self.count, self.table, first, until))
+        tiles = np.stack([x[mine] for x in (self.row, self.count, self.table, first, until)])
         if part_keys is None:
-            return Work(_fields(8, row, count, table, first, until), _fields(4, row[:0]))
-        first_part = first // part_keys
-        num_parts = -(-until // part_keys) - first_part
-        first_item = np.cumsum(num_parts) - num_parts
-        tile = np.repeat(np.arange(len(row)), num_parts)
-        part = (first_part - first_item)[tile] + np.arange(len(tile))
-        begin = np.maximum(first[tile], part * part_keys)
-        end = np.minimum(until[tile], (part + 1) * part_keys)
-        items = _fields(8, row[tile], count[tile], table[tile], begin, end)
-        owner = np.repeat(np.arange(len(row)), count)
-        within = np.arange(len(owner)) - (np.cumsum(count) - count)[owner]
-        part_row = first_item[owner] * self.queries[kind] + within
-        return Work(items, _fields(4, row[owner] + within, part_row, num_parts[owner]))
+            return [Work(_fields(8, *tiles), _fields(4, tiles[0, :0]))]
+        most = part_rows // self.queries[kind]
+        # One part less, since the first may begin with keys that nobody sees.
+        part_keys_of = part_keys * -(-(tiles[4] - tiles[3]) // (part_keys * (most - 1)))
+        ends = np.cumsum(-(-tiles[4] // part_keys_of) - tiles[3] // part_keys_of)
+        launches, done = [], 0
+        while done < len(ends):
+            before = ends[done - 1] if done else 0
+            launch = slice(done, int(np.searchsorted(ends, before + most, side="right")))
+            launches.append(_shared_out(tiles[:, launch], part_keys_of[launch], self.queries[kind]))
+            done = launch.stop
+        return launches
+
+
+def _shared_out(tiles: np.ndarray, part_keys: np.ndarray, queries: int) -> Work:
+    """tiles [5, n]: first row, rows, begin of the block table, first key, key behind the last. part_keys [n]:
+    where each one's keys are cut."""
+    row, count, table, first, until = tiles
+    first_part = first // part_keys
+    num_parts = -(-until // part_keys) - first_part
+    first_item = np.cumsum(num_parts) - num_parts
+    tile = np.repeat(np.arange(len(row)), num_parts)
+    part = (first_part - first_item)[tile] + np.arange(len(tile))
+    begin = np.maximum(first[tile], part * part_keys[tile])
+    end = np.minimum(until[tile], (part + 1) * part_keys[tile])
+    items = _fields(8, row[tile], count[tile], table[tile], begin, end)
+    owner = np.repeat(np.arange(len(row)), count)
+    within = np.arange(len(owner)) - (np.cumsum(count) - count)[owner]
+    part_row = first_item[owner] * queries + within
+    return Work(items, _fields(4, row[owner] + within, part_row, num_parts[owner]))
 
 
 def step_sight(step: StepPlan, window: int | None) -> np.ndarray:

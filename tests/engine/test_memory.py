@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from engine import memory
+from engine.attention.triton_kernels.tiles import WORKSPACE_BYTES
 from engine.config import EngineConfig
 from kvcache.sequence import BLOCK_SIZE
 from models.interface import AttentionSpec
@@ -38,6 +39,16 @@ def test_a_share_of_what_is_free_by_default(monkeypatch: pytest.MonkeyPatch) -> 
     assert blocks() == memory.CPU_SHARE * 1000
     monkeypatch.setattr(memory, "CPU_MOST_BYTES", 70 * BLOCK_BYTES)
     assert blocks() == 70
+
+
+def test_on_a_gpu_what_is_kept_for_other_uses_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    free, total = 900 << 20, 1000 << 20
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (free, total))
+    model: Any = SimpleNamespace(**vars(MODEL) | {"device": torch.device("cuda"), "max_positions": 1 << 20})
+    config = EngineConfig(model="", encoder_cache_bytes=100 << 20)
+    logits = 3 * 4 * config.max_num_seqs * MODEL.vocab_size
+    kept = int(memory.CUDA_RESERVE * total) + (100 << 20) + logits + WORKSPACE_BYTES
+    assert memory.num_blocks(model, config) == (free - kept) // BLOCK_BYTES
 
 
 def test_no_more_than_all_sequences_could_ever_use() -> None:

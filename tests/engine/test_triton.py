@@ -60,7 +60,9 @@ def test_a_chunk_of_several_tiles_equals_the_reference() -> None:
     torch.testing.assert_close(actual, expected, rtol=1e-5, atol=2e-6)
 
 
-def test_a_row_does_not_depend_on_its_batch() -> None:
+@pytest.mark.parametrize("workspace_bytes", [1, 1 << 20])
+def test_a_row_does_not_depend_on_its_batch(workspace_bytes: int, monkeypatch) -> None:
+    monkeypatch.setattr(tiles, "WORKSPACE_BYTES", workspace_bytes)
     spec = AttentionSpec(2, 1, 16, 0.25, (None,))
     rows = sum(chunk.end - chunk.start for chunk in MIXED)
     q, k, v = (torch.randn(rows, heads, 16) for heads in (2, 1, 1))
@@ -72,6 +74,22 @@ def test_a_row_does_not_depend_on_its_batch() -> None:
         mine = slice(at, at + chunk.end - chunk.start)
         assert torch.equal(backend.plan([chunk]).attend(0, q[mine], k[mine], v[mine]), together[mine])
         at = mine.stop
+
+
+def test_what_exceeds_the_workspace_takes_more_launches_or_longer_parts(monkeypatch) -> None:
+    spec = AttentionSpec(2, 1, 16, 0.25, (None, 30))
+    chunks = [*(Chunk(70 + i, 71 + i, [i, *range(20, 24)]) for i in range(9)), Chunk(60, 70, range(10, 15))]
+    roomy, *_ = attend_all(TritonBackend, spec, chunks, torch.float32, 4)
+    monkeypatch.setattr(tiles, "WORKSPACE_BYTES", 1)
+    backend = TritonBackend(spec, *make_pages(spec, torch.float32, 4))
+    assert len(backend.parts) == 2 * max(tile.queries for tile in backend.tiles)
+    planned = backend.plan(chunks)
+    for sight in planned._sights.values():
+        for tile, items, _ in sight.launches:
+            assert len(items) * tile.queries <= len(backend.parts)
+    assert [len(items) for _, items, _ in planned._sights[None].launches] == [32, 4, 1]
+    tight, *_ = attend_all(TritonBackend, spec, chunks, torch.float32, 4)
+    torch.testing.assert_close(tight, roomy, rtol=1e-5, atol=2e-6)
 
 
 def test_rows_may_be_slices_of_one_product() -> None:

@@ -15,8 +15,13 @@ MAX_GROUP = 64
 MAX_HEAD_DIM = 256
 
 PART_KEYS = 256
-"""Keys that one program attends where a row's keys are shared out. A constant, so that what a row's result
-is doesn't depend on the rows beside it."""
+"""Keys that one program attends where a row's keys are shared out; some times as many where the parts of a
+tile alone would exceed the workspace. Never by the rows beside it, so that a row's result doesn't depend on
+them."""
+
+WORKSPACE_BYTES = 64 << 20
+"""For the parts of one launch; a step with more of them takes several launches. Thousands of programs fit in
+it, more than any GPU runs at once."""
 
 MIN_DOT = 16
 """The least rows and columns of a matrix product on tensor cores."""
