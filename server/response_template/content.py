@@ -1,6 +1,7 @@
 """The text of one field as a value: plain text, numbers, JSON and its dialects, tags, lines, lists of calls.
 
-Every reader raises ValueError for text that is not of its form, TimeoutError where a pattern takes too long.
+Every reader raises ValueError for text that is not of its form, TimeoutError where the answer's
+SearchTime is used up.
 """
 
 import json
@@ -10,9 +11,10 @@ from typing import Any
 import regex
 
 from server.response_template.call_list import read_call_list
-from server.response_template.delimiter import SEARCH_TIMEOUT_S, ResponseTemplateError, compiled
+from server.response_template.delimiter import ResponseTemplateError, compiled
+from server.response_template.search_time import SearchTime
 
-ReadValue = Callable[[str], Any]
+ReadValue = Callable[[str, SearchTime], Any]
 """From a field's text to its value."""
 Args = Mapping[str, Any]
 
@@ -33,19 +35,24 @@ def _text(args: Args) -> Callable[[str], str]:
     return str.strip if args.get("strip", True) else str
 
 
+def _str(args: Args) -> ReadValue:
+    text = _text(args)
+    return lambda body, time: text(body)
+
+
 def _int(args: Args) -> ReadValue:
     text = _text(args)
-    return lambda body: int(text(body))
+    return lambda body, time: int(text(body))
 
 
 def _float(args: Args) -> ReadValue:
     text = _text(args)
-    return lambda body: float(text(body))
+    return lambda body, time: float(text(body))
 
 
 def _bool(args: Args) -> ReadValue:
     text = _text(args)
-    return lambda body: text(body).lower() in ("true", "1")
+    return lambda body, time: text(body).lower() in ("true", "1")
 
 
 def _json(args: Args) -> ReadValue:
@@ -54,9 +61,9 @@ def _json(args: Args) -> ReadValue:
     dialect = _dialect(args.get("string_delims") or [], bool(args.get("unquoted_keys")))
     text = _text(args)
 
-    def read(body: str) -> Any:
+    def read(body: str, time: SearchTime) -> Any:
         try:
-            return json.loads(dialect(body))
+            return json.loads(dialect(body, time))
         except RecursionError:
             raise ValueError("nested too deeply") from None
         except json.JSONDecodeError:
@@ -67,12 +74,12 @@ def _json(args: Args) -> ReadValue:
     return read
 
 
-def _dialect(string_delims: Any, unquoted_keys: bool) -> Callable[[str], str]:
+def _dialect(string_delims: Any, unquoted_keys: bool) -> Callable[[str, SearchTime], str]:
     """Turns a dialect of JSON into JSON, in one pass, so that what stands in a string is left alone."""
     if not _are_pairs(string_delims):
         raise ResponseTemplateError("string_delims is no list of pairs of strings")
     if not string_delims and not unquoted_keys:
-        return str
+        return lambda body, time: body
     strings = [
         f"{regex.escape(opening)}(?P<string>.*?){regex.escape(closing)}" for opening, closing in string_delims
     ]
@@ -86,7 +93,7 @@ def _dialect(string_delims: Any, unquoted_keys: bool) -> Callable[[str], str]:
             return f'{groups["before"]}"{groups["key"]}"{groups["after"]}:'
         return match[0]
 
-    return lambda body: pattern.sub(plain, body, timeout=SEARCH_TIMEOUT_S)
+    return lambda body, time: time.spend(lambda timeout: pattern.sub(plain, body, timeout=timeout))
 
 
 def _are_pairs(value: Any) -> bool:
@@ -108,13 +115,13 @@ def _xml_inline(args: Args) -> ReadValue:
         raise ResponseTemplateError("tag_pattern has no group `key`")
     value_of = _inner_reader(args)
 
-    def read(body: str) -> dict[str, Any]:
+    def read(body: str, time: SearchTime) -> dict[str, Any]:
         values: dict[str, list[Any]] = {}
-        for match in pattern.finditer(body, timeout=SEARCH_TIMEOUT_S):
+        for match in time.spend(lambda timeout: list(pattern.finditer(body, timeout=timeout))):
             groups = match.groupdict()
             if groups["key"] is None:
                 raise ValueError("a tag has no key")
-            values.setdefault(groups["key"], []).append(value_of(groups.get("value") or ""))
+            values.setdefault(groups["key"], []).append(value_of(groups.get("value") or "", time))
         merges = args.get("merge_duplicates", False)
         return {key: found if merges and len(found) > 1 else found[-1] for key, found in values.items()}
 
@@ -128,9 +135,9 @@ def _kv_lines(args: Args) -> ReadValue:
         raise ResponseTemplateError("line_sep and kv_sep must be strings")
     text, value_of = _text(args), _inner_reader(args)
 
-    def read(body: str) -> dict[str, Any]:
+    def read(body: str, time: SearchTime) -> dict[str, Any]:
         pairs = (text(line).partition(kv_sep) for line in body.split(line_sep))
-        return {text(key): value_of(text(value)) for key, separator, value in pairs if separator}
+        return {text(key): value_of(text(value), time) for key, separator, value in pairs if separator}
 
     return read
 
@@ -139,19 +146,19 @@ def _inner_reader(args: Args) -> ReadValue:
     """value_parser, if there is one: the kind of content that each value is."""
     parser = args.get("value_parser")
     if parser is None:
-        return str
+        return lambda body, time: body
     if not isinstance(parser, dict):
         raise ResponseTemplateError("value_parser is no object")
     return value_reader(parser.get("name", "text"), parser.get("args", {}))
 
 
 _MAKERS: dict[str, Callable[[Args], ReadValue]] = {
-    "text": _text,
+    "text": _str,
     "int": _int,
     "float": _float,
     "bool": _bool,
     "json": _json,
     "xml-inline": _xml_inline,
     "kv-lines": _kv_lines,
-    "python-call-list": lambda args: read_call_list,
+    "python-call-list": lambda args: lambda body, time: read_call_list(body),
 }

@@ -1,7 +1,7 @@
 """What opens or closes a stretch of a model's text: fixed strings or a regular expression, found while the
 text is still coming.
 
-Patterns are the checkpoint author's, the text is whatever a model writes: every search has a time limit.
+Every search takes of the answer's SearchTime, and raises TimeoutError where that is used up.
 """
 
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import regex
 
-SEARCH_TIMEOUT_S = 0.25
+from server.response_template.search_time import SearchTime
 
 
 class ResponseTemplateError(ValueError):
@@ -43,29 +43,30 @@ class Delimiter:
     def group_names(self) -> frozenset[str]:
         return frozenset(self.pattern.groupindex)
 
-    def find(self, text: str, start: int, at_end: bool) -> Found:
-        """From `start` on. at_end: no more text comes. TimeoutError where the pattern takes too long."""
-        match = self.pattern.search(text, start, partial=not at_end, timeout=SEARCH_TIMEOUT_S)
+    def find(self, text: str, start: int, at_end: bool, time: SearchTime) -> Found:
+        """From `start` on. at_end: no more text comes."""
+        match = time.spend(
+            lambda timeout: self.pattern.search(text, start, partial=not at_end, timeout=timeout)
+        )
         if match is None:
             return Found()
-        if not at_end and (match.partial or self._depends_on_the_rest(text, match)):
+        if not at_end and (match.partial or self._depends_on_the_rest(text, match, time)):
             return Found(pending=match.start())
         return Found(match)
 
-    def end_of_last(self, text: str) -> int:
+    def end_of_last(self, text: str, time: SearchTime) -> int:
         """Where the last occurrence ends; -1 if there is none."""
-        return max(
-            (match.end() for match in self.pattern.finditer(text, timeout=SEARCH_TIMEOUT_S)), default=-1
-        )
+        found = time.spend(lambda timeout: list(self.pattern.finditer(text, timeout=timeout)))
+        return max((match.end() for match in found), default=-1)
 
-    def _depends_on_the_rest(self, text: str, match: Any) -> bool:
+    def _depends_on_the_rest(self, text: str, match: Any, time: SearchTime) -> bool:
         at_edge = match.end() == len(text)
         if self.literals is not None:
             return at_edge and self._may_grow
         if at_edge:
             return True
         # An assertion such as `$` holds at the edge of what has come, and no longer once more has.
-        longer = self.pattern.match(text + "\0", match.start(), timeout=SEARCH_TIMEOUT_S)
+        longer = time.spend(lambda timeout: self.pattern.match(text + "\0", match.start(), timeout=timeout))
         return longer is None or _outcome(longer) != _outcome(match)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from server.reader import Read
 from server.response_template.casts import cast_arguments
 from server.response_template.regions import Event, ReadingFailed, Region, Regions
+from server.response_template.search_time import SearchTime
 from server.response_template.template import Field, ResponseTemplate
 from server.tools.parser import ToolDelta, new_call, sound, written
 
@@ -24,12 +25,17 @@ THOUGHTS = ("reasoning_content", "reasoning", "thinking")
 
 class TemplateReader:
     """prompt: the text that the answer follows, whose end may already be part of it. functions: those that
-    may be called, as OpenAI's function objects; None leaves calls as text."""
+    may be called, as OpenAI's function objects; None leaves calls as text. time: as patterns may take."""
 
     def __init__(
-        self, template: ResponseTemplate, prompt: str, functions: Sequence[Mapping[str, Any]] | None
+        self,
+        template: ResponseTemplate,
+        prompt: str,
+        functions: Sequence[Mapping[str, Any]] | None,
+        time: SearchTime | None = None,
     ) -> None:
-        self._regions = Regions(template)
+        self._time = time or SearchTime()
+        self._regions = Regions(template, self._time)
         self._functions = None if functions is None else {f["name"]: f.get("parameters") for f in functions}
         self._edges = _Edges()
         self._held: Region | None = None
@@ -38,7 +44,7 @@ class TemplateReader:
         """Fields of which one region is over."""
         self._failed = False
         self.num_calls = 0
-        self._follow(self._regions.push(template.answer_in(prompt)))
+        self._follow(self._regions.push(template.answer_in(prompt, self._time)))
         self.num_calls = 0
 
     @property
@@ -94,7 +100,7 @@ class TemplateReader:
 
     def _hear_whole(self, region: Region, heard: "_Heard") -> None:
         try:
-            value = region.field.value(region.body, region.captures)
+            value = region.field.value(region.body, region.captures, self._time)
             if region.field.name != CALLS:
                 heard.tell(region.field, written(value))
                 return

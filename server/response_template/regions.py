@@ -7,6 +7,7 @@ means.
 from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
+from server.response_template.search_time import SearchTime
 from server.response_template.template import Field, ResponseTemplate
 
 _BEHIND = 1024
@@ -53,8 +54,9 @@ class Regions:
     """Protocol: `push` text as it comes, then `finish` once. Both raise ReadingFailed, after which `rest`
     holds the text that was not told of; only `rest` may be asked then."""
 
-    def __init__(self, template: ResponseTemplate) -> None:
+    def __init__(self, template: ResponseTemplate, time: SearchTime) -> None:
         self._template = template
+        self._time = time
         self._text = ""
         self._done = 0
         self._open: Region | None = None
@@ -106,7 +108,7 @@ class Regions:
         certain = len(self._text)
         for delimiter, opens in self._watched():
             try:
-                found = delimiter.find(self._text, self._done, at_end)
+                found = delimiter.find(self._text, self._done, at_end, self._time)
             except TimeoutError:
                 raise ReadingFailed from None
             if found.pending is not None:

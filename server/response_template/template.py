@@ -8,6 +8,7 @@ from typing import Any
 from server.response_template import transform
 from server.response_template.content import ReadValue, value_reader
 from server.response_template.delimiter import Delimiter, ResponseTemplateError, compiled
+from server.response_template.search_time import SearchTime
 
 _TEMPLATE_KEYS = {"version", "defaults", "fields", "start_anchor", "start_anchor_pattern"}
 _FIELD_KEYS = {
@@ -40,10 +41,10 @@ class Field:
     def is_stripped(self) -> bool:
         return bool(self.args.get("strip", True))
 
-    def value(self, body: str, captures: Mapping[str, str]) -> Any:
+    def value(self, body: str, captures: Mapping[str, str], time: SearchTime) -> Any:
         """ValueError for text that is not of the field's form, or lacks what the transform needs. captures:
-        the named groups of what opened and closed it."""
-        value = self.read(body)
+        the named groups of what opened and closed it. TimeoutError where `time` is used up."""
+        value = self.read(body, time)
         if self.transform is None:
             return value
         if not self.transform_each:
@@ -85,10 +86,10 @@ class ResponseTemplate:
             raise ResponseTemplateError(f"only one field may do without open: {names}")
         return cls(anchor, made, leftover[0] if leftover else None)
 
-    def answer_in(self, prompt: str) -> str:
+    def answer_in(self, prompt: str, time: SearchTime) -> str:
         """What of the answer the prompt already holds. Empty where it has no anchor that can be found."""
         try:
-            end = self.anchor.end_of_last(prompt)
+            end = self.anchor.end_of_last(prompt, time)
         except TimeoutError:
             return ""
         return prompt[end:] if end >= 0 else ""

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from transformers.utils.chat_parsing import parse_response
 
 from server.reader import Read
-from server.response_template import delimiter
 from server.response_template.casts import cast_arguments
 from server.response_template.reader import THOUGHTS, TemplateReader
+from server.response_template.search_time import SearchTime
 from server.response_template.template import ResponseTemplate
 from tests.server.response_template.examples import (
     CHANNELS,
@@ -199,14 +199,39 @@ HOLDING = {"start_anchor": "A", "fields": {"content": {"close_pattern": "a.*z"}}
     [(ENDLESS, "x" * 60), (NOWHERE, "abc"), (HOLDING, "ab" * 40_000)],
     ids=["takes for ever", "never goes on", "holds everything back"],
 )
-def test_a_template_that_can_not_be_followed_loses_nothing(
-    monkeypatch: pytest.MonkeyPatch, template: dict[str, Any], text: str
-) -> None:
-    monkeypatch.setattr(delimiter, "SEARCH_TIMEOUT_S", 0.01)
-    reader = TemplateReader(ResponseTemplate.load(template), "", None)
+def test_a_template_that_can_not_be_followed_loses_nothing(template: dict[str, Any], text: str) -> None:
+    reader = TemplateReader(ResponseTemplate.load(template), "", None, SearchTime(0.01))
     reads = [reader.push(text), reader.push(" and"), reader.push(" more"), reader.finish()]
     assert "".join(one.reasoning + one.content for one in reads) == text + " and more"
     assert not reader.inside_thought
+
+
+def test_all_searches_of_an_answer_share_its_time() -> None:
+    ticks = iter(range(10**6))
+    time = SearchTime(4, lambda: next(ticks))  # each search takes a second
+    reader = TemplateReader(ResponseTemplate.load(CHATML), "", FUNCTIONS, time)
+    reader.push("a")
+    assert reader.push(call("f")).content == call("f")
+    assert next(ticks) == 2 * 5
+    assert reader.push("<think>").content == "<think>"
+    assert next(ticks) == 2 * 5 + 1
+
+
+@pytest.mark.parametrize(("seconds", "num_calls"), [(9, 1), (1.5, 0)])
+def test_values_take_of_the_answers_time_too(seconds: float, num_calls: int) -> None:
+    field = {"open": "(", "content": "json", "content_args": {"unquoted_keys": True}}
+    template = ResponseTemplate.load({"start_anchor": "A", "fields": {"tool_calls": field}})
+    ticks = iter(range(100))  # each search takes a second
+    reader = TemplateReader(template, "", FUNCTIONS, SearchTime(seconds, lambda: next(ticks)))
+    text = '({name: "f"}'
+    reader.push(text)
+    found = reader.finish()
+    assert (len(found.calls), found.content) == (num_calls, "" if num_calls else text)
+
+
+def test_quick_searches_use_up_nothing() -> None:
+    time = SearchTime(1e-5, iter([i * 1e-5 for i in range(100)]).__next__)
+    assert [time.spend(lambda timeout: timeout) for _ in range(50)] == [1e-5] * 50
 
 
 def test_a_long_answer_is_not_kept() -> None:
