@@ -12,8 +12,9 @@ from server.response_template.template import Field, ResponseTemplate
 
 _BEHIND = 1024
 """Characters kept of what is done with, for patterns that look back."""
-_MAX_HELD = 1 << 16
-"""Characters that a delimiter in the making may hold back."""
+_MAX_HELD = 1 << 12
+"""Characters that a delimiter in the making may hold back. All are searched again with every piece of text,
+some patterns from each of them on."""
 
 
 class ReadingFailed(Exception):
