@@ -155,10 +155,11 @@ def _tool_call(call: ToolCall, place: str) -> dict[str, Any]:
 
 def tool_call(call_id: str, name: str, arguments_json: str, param: str) -> dict[str, Any]:
     """Arguments as an object, which is what templates expect. An escape within them may write half of a
-    surrogate pair, which no tokenizer takes: it becomes U+FFFD."""
+    surrogate pair, which no tokenizer takes: it becomes U+FFFD. BadRequest for what is none of
+    JSON's numbers, or is too large for one."""
     try:
         arguments = json.loads(arguments_json)
-        text = json.dumps(arguments, ensure_ascii=False)
+        text = json.dumps(arguments, ensure_ascii=False, allow_nan=False)
         if _HALF_PAIR.search(text):
             arguments = json.loads(_HALF_PAIR.sub("\ufffd", text))
     except (ValueError, RecursionError):

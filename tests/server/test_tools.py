@@ -262,6 +262,14 @@ def test_the_conversation_reaches_the_template() -> None:
     assert seen[2] == {"role": "tool", "content": "12", "tool_call_id": "c1"}
 
 
+@pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e999"])
+def test_numbers_that_json_lacks_are_refused_in_earlier_arguments(number: str) -> None:
+    function = {"name": "time", "arguments": f'{{"a": [{number}]}}'}
+    turn = {"role": "assistant", "tool_calls": [{"id": "c", "type": "function", "function": function}]}
+    error = refused(Bench(), {"model": "bytes", "messages": [turn], "tools": [TIME]})
+    assert error["param"] == "messages[0].tool_calls[0].function.arguments"
+
+
 def test_half_of_a_surrogate_pair_in_earlier_arguments_is_replaced() -> None:
     bench = Bench()
     function = {"name": "time", "arguments": '{"a": ["\\ud800 \\ud83d\\ude00", {"\\udc00": 1}]}'}
