@@ -43,6 +43,8 @@ class TemplateReader:
         self._over: set[str] = set()
         """Fields of which one region is over."""
         self._failed = False
+        self._num_chars = 0
+        """Of the answer itself."""
         self.num_calls = 0
         self._follow(self._regions.push(template.answer_in(prompt, self._time)))
         self.num_calls = 0
@@ -57,6 +59,7 @@ class TemplateReader:
         return not self._failed and current is not None and current.name in THOUGHTS
 
     def push(self, text: str) -> Read:
+        self._num_chars += len(text)
         return Read(text) if self._failed else self._follow(self._regions.push(text))
 
     def finish(self) -> Read:
@@ -71,7 +74,8 @@ class TemplateReader:
             logger.warning("the response template can't be followed any further; the rest is given as text")
             self._failed = True
             held = self._held.raw if self._held is not None else self._edges.held
-            heard.content += held + self._regions.rest
+            untold = held + self._regions.rest
+            heard.content += untold[max(0, len(untold) - self._num_chars) :]  # the prompt's share is not told
         return Read(heard.content, heard.reasoning, tuple(heard.calls))
 
     def _hear(self, event: Event, heard: "_Heard") -> None:

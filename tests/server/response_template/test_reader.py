@@ -242,6 +242,23 @@ def test_quick_searches_use_up_nothing() -> None:
     assert [time.spend(lambda timeout: timeout) for _ in range(50)] == [1e-5] * 50
 
 
+WHOLE = {"start_anchor": "A", "fields": {"tool_calls": {"open": "<", "close_pattern": "a.*z"}}}
+
+
+@pytest.mark.parametrize(
+    ("template", "prompt"),
+    [(HOLDING, "Aabab"), (HOLDING, "Ab"), (WHOLE, "A<bab")],
+    ids=["held", "told", "a call"],
+)
+def test_what_the_prompt_holds_is_no_content_where_reading_fails(
+    template: dict[str, Any], prompt: str
+) -> None:
+    reader = TemplateReader(ResponseTemplate.load(template), prompt, FUNCTIONS)
+    text = "ab" * 4000
+    told = [reader.push(text[:10]), reader.push(text[10:]), reader.push(" more"), reader.finish()]
+    assert "".join(one.content for one in told) == text + " more"
+
+
 def test_a_long_answer_is_not_kept() -> None:
     reader = TemplateReader(ResponseTemplate.load(CHANNELS), "", None)
     reader.push("<|channel|>final<|message|>")
