@@ -1,12 +1,19 @@
 """Arguments of a call that came as text, in the types that the called function's JSON schema gives them.
 
-Some formats write every argument as text. Only text is touched, and only where the cast succeeds.
+Some formats write every argument as text. Only text is touched, and only where the cast gives what JSON can
+hold.
 """
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
+
+from server.tools.parser import json_text
+
+_NUMBER = re.compile(r"\s*-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?\s*")
+"""As JSON has it."""
 
 
 def cast_arguments(arguments: Mapping[str, Any], parameters: Any) -> dict[str, Any]:
@@ -27,7 +34,9 @@ def _cast_text(text: str, types: tuple[str, ...]) -> Any:
     """By the first type that the text fits; a type without a cast fits none."""
     for name in types:
         try:
-            return _CASTS[name](text)
+            value = _CASTS[name](text)
+            json_text(value)
+            return value
         except (KeyError, ValueError, RecursionError):
             continue
     return text
@@ -50,18 +59,19 @@ def _types(schema: Any) -> Iterator[str]:
 
 def _integer(text: str) -> int:
     """JSON Schema's integers may be written with a point: 3.0."""
-    try:
-        return int(text)
-    except ValueError:
-        number = float(text)
-        if not number.is_integer():
-            raise
-        return int(number)
+    number = _number(text)
+    if number != int(number):
+        raise ValueError("a whole number is expected")
+    return int(number)
 
 
 def _number(text: str) -> int | float:
+    if not _NUMBER.fullmatch(text):
+        raise ValueError("JSON has no such number")
+    if text.strip().lstrip("-").isdecimal():
+        return int(text)
     number = float(text)
-    if not math.isfinite(number):
+    if math.isinf(number):
         raise ValueError("JSON has no such number")
     return int(number) if number.is_integer() and "." not in text else number
 

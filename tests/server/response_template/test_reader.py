@@ -144,6 +144,28 @@ def _is_message_to_transformers(template: dict[str, Any], text: str) -> bool:
     return all("name" in function and isinstance(function["arguments"], dict) for function in functions)
 
 
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("object", '{"a": 1e999}'),
+        ("array", "[NaN]"),
+        ("integer", "1_000"),
+        ("integer", "\u0663"),
+        ("integer", "1e999"),
+        ("number", "1_0.5"),
+        ("number", "\u0663"),
+        ("number", "1e999"),
+        ("number", "0x10"),
+    ],
+)
+def test_what_json_can_not_hold_stays_text(kind: str, text: str) -> None:
+    assert cast_arguments({"a": text}, {"properties": {"a": {"type": kind}}}) == {"a": text}
+
+
+def test_a_long_integer_keeps_its_digits() -> None:
+    assert cast_arguments({"a": "9" * 30}, {"properties": {"a": {"type": "integer"}}}) == {"a": 10**30 - 1}
+
+
 def test_a_schema_that_is_none_casts_nothing() -> None:
     assert cast_arguments({"a": "7"}, {"properties": {"a": {"anyOf": 5, "type": 3}}}) == {"a": "7"}
 
