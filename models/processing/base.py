@@ -58,6 +58,9 @@ class Processing(Protocol):
     """Names processor, settings and the library versions that shape its output: part of every MediaKey."""
     sampling_rate: int
     """Hz, of the samples that `prepare_audio` takes; 0 without audio."""
+    image_options: frozenset[str]
+    """The option texts that change what a picture becomes; under any other it is the picture without
+    options."""
     bidirectional_kinds: frozenset[str]
     """Kinds whose spans attend within themselves in both directions; such a span is never split across
     steps."""
@@ -74,7 +77,7 @@ class Processing(Protocol):
         """Layout from pixels of the upright image. MediaError (`image_too_small`, ...) where the model
         can't take it.
 
-        options: canonical option text, "" or "detail=low"; the same text goes into the MediaKey."""
+        options: "" or one of `image_options`; the same text goes into the MediaKey."""
         ...
 
     def audio_layout(self, num_samples: int) -> MediaLayout:

@@ -14,11 +14,11 @@ from PIL import Image
 from models.checkpoint import Checkpoint
 from models.processing.base import MediaError, MediaLayout, PreparedMedia
 
+LOW_DETAIL = "detail=low"
 LOW_DETAIL_PIXELS = 512 * 512
-"""The most pixels that a picture keeps with the option "detail=low"."""
+"""The most pixels that a picture keeps with the option LOW_DETAIL."""
 
 MAX_ASPECT_RATIO = 200
-_OPTIONS = ("", "detail=auto", "detail=high", "detail=low")
 _CLIP_MEAN = (0.48145466, 0.4578275, 0.40821073)
 _CLIP_STD = (0.26862954, 0.26130258, 0.27577711)
 
@@ -98,9 +98,9 @@ class PatchedImages:
         return split.transpose(0, 3, 1, 4, 2, 5, 6).reshape(rows * columns, -1)
 
     def _pixel_limits(self, options: str) -> tuple[int, int]:
-        if options not in _OPTIONS:
+        if options not in ("", LOW_DETAIL):
             raise ValueError(f"unknown image options {options!r}")
-        if options != "detail=low":
+        if not options:
             return self.min_pixels, self.max_pixels
         max_pixels = min(self.max_pixels, LOW_DETAIL_PIXELS)
         return min(self.min_pixels, max_pixels), max_pixels

@@ -52,7 +52,7 @@ class LlavaProcessing(TextProcessing):
         return self.image_token if kind == "image" else super().marker(kind)
 
     def image_layout(self, width: int, height: int, options: str = "") -> MediaLayout:
-        """The same for all, whatever the options: there is no smaller square to choose."""
+        """The same for all: there is no smaller square to choose."""
         self.images.check(width, height)
         return self.layout
 

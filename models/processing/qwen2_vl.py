@@ -9,7 +9,7 @@ from kvcache.spans import MediaSpan
 from models.checkpoint import Checkpoint
 from models.processing.base import MediaLayout, Placeholder, PositionTable, PreparedMedia
 from models.processing.fingerprint import fingerprint
-from models.processing.image import PatchedImages
+from models.processing.image import LOW_DETAIL, PatchedImages
 from models.processing.text import TextProcessing
 
 
@@ -17,6 +17,7 @@ class Qwen2VLProcessing(TextProcessing):
     """`Processing` of both. A placeholder for each merged patch; the template writes the brackets."""
 
     kinds = frozenset({"image"})
+    image_options = frozenset({LOW_DETAIL})
 
     def __init__(self, images: PatchedImages, image_token: str, image_token_id: int) -> None:
         self.images = images

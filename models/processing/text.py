@@ -19,6 +19,7 @@ class TextProcessing:
     """`Processing` of a text model; also the base of those that take one kind of media, in ordinary order."""
 
     kinds: frozenset[str] = frozenset()
+    image_options: frozenset[str] = frozenset()
     bidirectional_kinds: frozenset[str] = frozenset()
     completes_prompts = False
     sampling_rate = 0

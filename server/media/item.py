@@ -11,7 +11,7 @@ class MediaPart(NamedTuple):
 
     kind: "image" or "audio". source: a URL (`data:`, and where allowed `http:`, `https:`, `file:`), with a
     `format` the bare base64 data of an `input_audio` part, or an uploaded file's bytes.
-    options: canonical text of the options that change the result, "" or "detail=low".
+    options: canonical text of what the client asked for, "" or "detail=low"; a model may honour none of it.
     uuid: the name that the client gave to this content. With a name the source may be without data.
     """
 

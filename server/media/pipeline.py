@@ -194,10 +194,9 @@ class RequestMedia:
         if part.kind not in processing.kinds:
             raise MediaError(f"This model takes no {part.kind}.", "unsupported_media")
         source = await self._source(part)
-        encoded = _Encoded(part.kind, source.data, part.options)
-        name = _Name(
-            self._namespace, media_key(part.kind, source.digest, processing.fingerprint, part.options)
-        )
+        options = part.options if part.options in processing.image_options else ""
+        encoded = _Encoded(part.kind, source.data, options)
+        name = _Name(self._namespace, media_key(part.kind, source.digest, processing.fingerprint, options))
         if name.key not in self._encoded:
             self._encoded[name.key] = encoded
             pipeline._hold(name)

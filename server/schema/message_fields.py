@@ -56,7 +56,9 @@ IMAGE_URL = Section(
     (
         honoured("url", "a data URL; http and file only where the operator allows them"),
         honoured(
-            "detail", "`low` uses fewer tokens; `auto`, `high` and `original` are the model's own resolution"
+            "detail",
+            "`low` uses fewer tokens where the model can scale pictures (Qwen does, LLaVA does not); "
+            "`auto`, `high` and `original` are the model's own resolution",
         ),
     ),
 )

@@ -22,6 +22,7 @@ class ArithmeticProcessing:
     """Positions count up; pictures are causal, sounds are not."""
 
     kinds = frozenset({"image", "audio"})
+    image_options: frozenset[str] = frozenset()
     bidirectional_kinds = frozenset({"audio"})
     completes_prompts = False
     fingerprint = "arithmetic"

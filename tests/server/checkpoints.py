@@ -123,6 +123,7 @@ class FakeProcessing:
     kinds = frozenset({"image", "audio"})
     fingerprint = "fake 1"
     sampling_rate = 16000
+    image_options: frozenset[str] = frozenset()
     bidirectional_kinds: frozenset[str] = frozenset()
     completes_prompts = False
 

@@ -23,6 +23,7 @@ class Processing:
     """A model whose layouts count 8-pixel squares and tenths of seconds; preparing can be held up."""
 
     kinds = frozenset({"image", "audio"})
+    image_options = frozenset({"detail=low"})
     fingerprint = "test 1"
     sampling_rate = 16000
 
