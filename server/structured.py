@@ -2,6 +2,7 @@
 grammar can be enforced at all."""
 
 import json
+import re
 from typing import Any
 
 from llguidance import LLMatcher
@@ -12,6 +13,9 @@ from server.schema.chat import ResponseFormat, StructuredOutputs
 from server.tools.grammar import compact
 
 MAX_GRAMMAR_CHARS = 256 << 10
+OWN_GRAMMAR = "structured_outputs.grammar"
+_PLACE = re.compile(r"^at \d+\(\d+\): (?:failed to compile JSON schema: )?|^ *\d+ \| .*", re.MULTILINE)
+"""What a fault says of where in a grammar it is: its line and column, the lines around it, and a caret."""
 
 
 def grammar_of(response_format: ResponseFormat | None) -> Grammar | None:
@@ -38,7 +42,7 @@ def structured_grammar(wanted: StructuredOutputs) -> tuple[Grammar, str]:
     if wanted.regex is not None:
         return Grammar("regex", wanted.regex), "structured_outputs.regex"
     if wanted.grammar is not None:
-        return Grammar("lark", wanted.grammar), "structured_outputs.grammar"
+        return Grammar("lark", wanted.grammar), OWN_GRAMMAR
     choices = " | ".join(json.dumps(choice, ensure_ascii=False) for choice in wanted.choice or ())
     return Grammar("lark", f"start: {choices}\n"), "structured_outputs.choice"
 
@@ -54,7 +58,9 @@ def check(grammar: Grammar, param: str) -> None:
         return
     fault = _fault(grammar)
     if fault:
-        reason = " ".join(fault.split())[:300]
+        # Only whoever wrote the grammar knows its lines; the others gave a part of it.
+        shown = fault if param == OWN_GRAMMAR else _PLACE.sub("", fault)
+        reason = " ".join(shown.split()).removesuffix(" ^")[:300]
         raise BadRequest(f"{param}: can't be enforced: {reason}", param=param, code="invalid_grammar")
 
 

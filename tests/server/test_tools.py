@@ -238,6 +238,27 @@ def test_a_forced_call_with_an_impossible_schema_is_refused() -> None:
     assert refused(Bench(), chat(tools=[bad], tool_choice="required"))["param"] == "tools"
 
 
+@pytest.mark.parametrize(
+    ("schema", "reason"),
+    [
+        ({"type": "nonsense"}, "Invalid type: nonsense"),
+        ({"$ref": "#/nope"}, "Pointer '/nope' does not exist"),
+        (
+            {"properties": {"a": {"type": "string", "pattern": "(?=x)"}}},
+            "regex parse error: (?=x) ^^^ error: look",
+        ),
+    ],
+)
+@pytest.mark.parametrize("choice", ["auto", "required"])
+def test_what_is_wrong_with_a_schema_is_said_without_the_grammar_around_it(
+    schema: dict[str, Any], reason: str, choice: str
+) -> None:
+    bad = {"type": "function", "function": {"name": "f", "parameters": schema, "strict": True}}
+    message = refused(Bench(), chat(tools=[TIME, bad, WEATHER], tool_choice=choice))["message"]
+    assert message.startswith(f"tools: can't be enforced: {reason}")
+    assert not any(word in message for word in ("body_", "arguments_", "%json", "x-guidance", " | "))
+
+
 def test_a_template_without_tools_refuses_them() -> None:
     assert refused(Bench(supports_tools=False), chat(tools=[TIME]))["param"] == "tools"
 
