@@ -39,7 +39,7 @@ def _fields_of(request: Request, body: bytearray) -> dict[str, Any]:
 
 
 async def _parsed(request: Request, body: bytearray) -> dict[str, Any]:
-    parser = MultiPartParser(
+    parser = _Parser(
         request.headers, _slices(body), max_files=1, max_fields=MAX_FIELDS, max_part_size=MAX_FIELD_BYTES
     )
     parser.spool_max_size = len(body) + 1
@@ -53,6 +53,20 @@ async def _parsed(request: Request, body: bytearray) -> dict[str, Any]:
         return await _fields(form)
     finally:
         await form.close()
+
+
+class _Parser(MultiPartParser):
+    """Text that is not UTF-8 would be taken for Latin-1: here it is refused."""
+
+    def on_part_end(self) -> None:
+        part = self._current_part
+        if part.file is None:
+            try:
+                part.data.decode()
+            except UnicodeDecodeError:
+                name = part.field_name.partition("[")[0][:100]
+                raise BadRequest(f"{name}: not UTF-8.", param=name) from None
+        super().on_part_end()
 
 
 async def _slices(body: bytearray) -> AsyncGenerator[bytes, None]:

@@ -256,6 +256,22 @@ def test_what_is_no_form_is_refused(content: bytes, content_type: str, status: i
     assert bench.engine.requests == []
 
 
+@pytest.mark.parametrize("name", ["prompt", "language", "include[]"])
+def test_text_that_is_not_utf8_is_refused_by_its_fields_name(name: str) -> None:
+    content = (
+        b"\r\n".join([part("model", b"bytes"), part("file", SOUND, "a"), part(name, b"\xe9t\xe9")]) + END
+    )
+
+    async def run() -> httpx.Response:
+        async with client(bench) as http:
+            return await http.post(URL, content=content, headers={"content-type": FORM})
+
+    bench = hearing()
+    error = refused(bench, asyncio.run(run()))
+    assert error["param"] == name.removesuffix("[]")
+    assert "UTF-8" in error["message"]
+
+
 def test_a_large_upload_is_413_before_it_is_read() -> None:
     async def endless() -> Any:
         yield part("file", file_name="a")
