@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from engine.client import EngineDead
 from kvcache.keys import media_key
 from models.processing.base import MediaError, MediaLayout
 from server.media.item import MediaPart, ResolvedMedia
@@ -361,7 +362,7 @@ def test_event_loop_stays_free_while_decoding() -> None:
 def test_a_closed_pipeline_starts_nothing_more() -> None:
     async def scenario(pipeline: MediaPipeline, processing: Processing) -> None:
         pipeline.close()
-        with pytest.raises(RuntimeError):
+        with pytest.raises(EngineDead):
             await look(pipeline, picture())
 
     run(scenario)
