@@ -43,10 +43,13 @@ class TemplateReader:
         self._over: set[str] = set()
         """Fields of which one region is over."""
         self._failed = False
-        self._num_chars = 0
-        """Of the answer itself."""
+        self._num_prompt_chars = 0
+        """Of the text read, at its beginning."""
         self.num_calls = 0
-        self._follow(self._regions.push(template.answer_in(prompt, self._time)))
+        begun = template.answer_in(prompt, self._time)
+        self._follow(self._regions.push(begun))
+        self._num_prompt_chars = len(begun)
+        self._edges.held = ""
         self.num_calls = 0
 
     @property
@@ -59,7 +62,6 @@ class TemplateReader:
         return not self._failed and current is not None and current.name in THOUGHTS
 
     def push(self, text: str) -> Read:
-        self._num_chars += len(text)
         return Read(text) if self._failed else self._follow(self._regions.push(text))
 
     def finish(self) -> Read:
@@ -74,8 +76,8 @@ class TemplateReader:
             logger.warning("the response template can't be followed any further; the rest is given as text")
             self._failed = True
             held = self._held.raw if self._held is not None else self._edges.held
-            untold = held + self._regions.rest
-            heard.content += untold[max(0, len(untold) - self._num_chars) :]  # the prompt's share is not told
+            rest = self._regions.rest
+            heard.content += self._answers(held + rest, self._regions.num_done + len(rest))
         return Read(heard.content, heard.reasoning, tuple(heard.calls))
 
     def _hear(self, event: Event, heard: "_Heard") -> None:
@@ -83,7 +85,7 @@ class TemplateReader:
         field = region.field
         if field.name == CALLS and self._functions is None:
             whole = {"open": region.opening_text, "text": text, "close": region.closing_text}
-            heard.content += whole[kind]
+            heard.content += self._answers(whole[kind], self._regions.num_done)
         elif field.name == CALLS or (_is_told(field) and not field.is_plain_text):
             self._held = None if kind == "close" else region
             if kind == "close":
@@ -97,6 +99,7 @@ class TemplateReader:
         if kind == "open" and field.name in self._over:
             heard.tell(field, field.join)
         elif kind == "text":
+            text = self._answers(text, self._regions.num_done)
             heard.tell(field, self._edges.push(text) if field.is_stripped else text)
         elif kind == "close":
             self._edges = _Edges()
@@ -110,11 +113,17 @@ class TemplateReader:
                 return
             calls = [self._call(one) for one in (value if isinstance(value, list) else [value])]
         except (ValueError, TimeoutError, RecursionError):
-            heard.content += region.raw
+            heard.content += self._answers(region.raw, self._regions.num_done)
             return
         for name, arguments in calls:
             heard.calls.append(new_call(self.num_calls, name, arguments))
             self.num_calls += 1
+
+    def _answers(self, text: str, end: int) -> str:
+        """What of `text`, of which `end` is the place in all the text read, is the answer's: the prompt's
+        share is not told again."""
+        num_chars = max(0, end - self._num_prompt_chars)
+        return text[max(0, len(text) - num_chars) :]
 
     def _call(self, value: Any) -> tuple[str, str]:
         """Name and arguments of `{"function": {"name": ..., "arguments": {...}}}`, or of what is in it alone.

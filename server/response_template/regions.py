@@ -60,12 +60,18 @@ class Regions:
         self._time = time
         self._text = ""
         self._done = 0
+        self._num_cut = 0
         self._open: Region | None = None
 
     @property
     def current(self) -> Field | None:
         """The field whose text comes now; None outside all of them."""
         return self._open.field if self._open is not None else self._template.leftover
+
+    @property
+    def num_done(self) -> int:
+        """Characters of all text up to the end of what was told of last."""
+        return self._num_cut + self._done
 
     @property
     def rest(self) -> str:
@@ -77,6 +83,7 @@ class Regions:
         if len(self.rest) > _MAX_HELD:
             raise ReadingFailed
         if self._done > 8 * _BEHIND:
+            self._num_cut += self._done - _BEHIND
             self._text, self._done = self._text[self._done - _BEHIND :], _BEHIND
 
     def finish(self) -> Iterator[Event]:

@@ -281,6 +281,23 @@ def test_what_the_prompt_holds_is_no_content_where_reading_fails(
     assert "".join(one.content for one in told) == text + " more"
 
 
+@pytest.mark.parametrize(
+    ("template", "prompt", "text"),
+    [
+        (HOLDING, "Aabab", "xy"),
+        (HOLDING, "Axx ", "xy"),
+        (CHATML, "<|im_start|>assistant\nHi <tool", "s> x"),
+        (CHATML, '<|im_start|>assistant\n<tool_call>{"name', "nonsense</tool_call>"),
+    ],
+    ids=["may close", "a blank", "may open", "a call"],
+)
+@pytest.mark.parametrize("functions", [FUNCTIONS, None], ids=["tools", "no tools"])
+def test_what_the_prompt_holds_is_no_content(
+    template: dict[str, Any], prompt: str, text: str, functions: Any
+) -> None:
+    assert read(Example(template, text, prompt), set(range(20)), functions).content == text
+
+
 def test_a_long_answer_is_not_kept() -> None:
     reader = TemplateReader(ResponseTemplate.load(CHANNELS), "", None)
     reader.push("<|channel|>final<|message|>")
