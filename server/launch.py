@@ -169,9 +169,7 @@ class Launch:
         if not self._http.server_state.tasks:
             return 0
         engine.cancel()  # which fails what is open in it: requests end with an error of their own
-        deadline = asyncio.get_running_loop().time() + CLOSE_S
-        while self._http.server_state.tasks and asyncio.get_running_loop().time() < deadline:
-            await asyncio.sleep(0.05)
+        await asyncio.wait({*self._http.server_state.tasks}, timeout=CLOSE_S)
         return 1
 
     async def _leave(
