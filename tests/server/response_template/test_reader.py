@@ -298,6 +298,12 @@ def test_what_the_prompt_holds_is_no_content(
     assert read(Example(template, text, prompt), set(range(20)), functions).content == text
 
 
+def test_a_long_answer_after_a_long_prompt_loses_nothing() -> None:
+    text = "0123456789" * 2000
+    example = Example(CHATML, text, "<|im_start|>assistant\n" + "p" * 6000)
+    assert read(example, set(range(0, len(text), 1000))).content == text
+
+
 def test_a_long_answer_is_not_kept() -> None:
     reader = TemplateReader(ResponseTemplate.load(CHANNELS), "", None)
     reader.push("<|channel|>final<|message|>")
