@@ -62,8 +62,7 @@ def checked_triton(spec: AttentionSpec, keys: _Pages, values: _Pages) -> Attenti
     try:
         check_agreement(_triton, SdpaBackend, spec, keys[0].dtype, keys[0].device)
         return _triton(spec, keys, values)
-    except (
-        Exception
-    ) as error:  # a compiler, a driver and a device speak here: whatever they raise, sdpa serves
+    except Exception as error:
+        # A compiler, a driver and a device speak here: whatever they raise, sdpa serves.
         logger.warning("attention back end: sdpa, not triton, because %s: %s", type(error).__name__, error)
         return None

@@ -1,4 +1,4 @@
-"""`engine.draw.draw` in C: one pass over a row or a few, where torch's operations take a dozen."""
+"""`engine.draw.draw` in C: a few passes over a row, where torch's operations take a dozen and sort."""
 
 from collections.abc import Sequence
 

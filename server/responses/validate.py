@@ -23,13 +23,15 @@ from server.validated import AS_MANY_AS_FIT, ModelFacts, ValidatedChat
 LOGPROBS = "message.output_text.logprobs"
 
 
-def validate_response(request: ResponseRequest, facts: ModelFacts, max_media_items: int) -> ValidatedChat:
-    """BadRequest or NotFound, naming the field."""
+def validate_response(
+    request: ResponseRequest, namespaces: Namespaces, facts: ModelFacts, max_media_items: int
+) -> ValidatedChat:
+    """namespaces: of the request's tools. BadRequest or NotFound, naming the field."""
     check_model(request.model, facts)
     if request.stream_options is not None and not request.stream:
         raise BadRequest("stream_options needs stream: true.", param="stream_options")
     plan = plan_tools(
-        Namespaces(request.tools or ()).flat,
+        namespaces.flat,
         _tool_choice(request),
         request.parallel_tool_calls,
         facts,

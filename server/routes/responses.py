@@ -26,15 +26,16 @@ async def responses(request: Request) -> EventStream | WholeResponse:
     state = state_of(request)
     runtime = state.serving()
     state.admission.check_queue()
-    wire, validated, namespaces = await read_validated(
-        request,
-        ResponseRequest,
-        lambda wire: (
+
+    def validated_with_names(wire: ResponseRequest) -> tuple[ResponseRequest, ValidatedChat, Namespaces]:
+        names = Namespaces(wire.tools or ())
+        return (
             wire,
-            validate_response(wire, runtime.facts, state.settings.max_media_items),
-            Namespaces(wire.tools or ()),
-        ),
-    )
+            validate_response(wire, names, runtime.facts, state.settings.max_media_items),
+            names,
+        )
+
+    wire, validated, namespaces = await read_validated(request, ResponseRequest, validated_with_names)
     job = _Job(state, runtime, tenant_of(request), validated, ResponseForm(wire), Answer(namespaces))
     return EventStream(job.stream(), state.settings.send_timeout) if wire.stream else WholeResponse(job.whole)
 

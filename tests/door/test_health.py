@@ -4,13 +4,12 @@ import json
 import socket
 import statistics
 import threading
-import time
-from collections.abc import Callable
 from urllib.parse import urlsplit
 
 import pytest
 from PIL import Image
 
+from benchmarks.health import check
 from tests.door.conftest import Door
 from tests.door.test_openai_client import MODEL
 from tests.media_factory import data_url, encode, gradient
@@ -21,9 +20,9 @@ WORST_S = 0.5
 """For a machine that has other things to do, too; alone, the worst is below USUAL_S."""
 
 
-def connect(door: Door) -> socket.socket:
-    address = urlsplit(door.url)
-    return socket.create_connection((address.hostname, address.port), timeout=60)
+def address_of(door: Door) -> tuple[str, int]:
+    parts = urlsplit(door.url)
+    return str(parts.hostname), int(parts.port or 80)
 
 
 def request(content: object, **more: object) -> bytes:
@@ -37,27 +36,12 @@ def request(content: object, **more: object) -> bytes:
 
 
 def send(door: Door, data: bytes, answers: list[bytes]) -> None:
-    with connect(door) as connection:
+    with socket.create_connection(address_of(door), timeout=60) as connection:
         connection.sendall(data)
         received = b""
         while more := connection.recv(65536):
             received += more
         answers.append(received)
-
-
-def probe(door: Door, busy: Callable[[], bool]) -> list[float]:
-    """Seconds that each of many health checks took, one every 10 ms."""
-    taken = []
-    with connect(door) as connection:
-        while busy():
-            started = time.perf_counter()
-            connection.sendall(b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n")
-            received = b""
-            while b'{"status":"ok"}' not in received:
-                received += connection.recv(4096)
-            taken.append(time.perf_counter() - started)
-            time.sleep(0.01)
-    return taken
 
 
 def long_text() -> bytes:
@@ -118,7 +102,7 @@ def test_health_answers_while(door: Door, load: str) -> None:
     senders = [threading.Thread(target=send, args=(door, data, answers)) for _ in range(2)]
     for sender in senders:
         sender.start()
-    taken = probe(door, lambda: any(sender.is_alive() for sender in senders))
+    taken = check(address_of(door), lambda: any(sender.is_alive() for sender in senders))
     for sender in senders:
         sender.join()
     assert all(answer.split(b" ")[1] in (b"200", b"400", b"413") for answer in answers), answers
