@@ -24,6 +24,7 @@ from server.media.fetch import Fetcher, FetchRules
 from server.media.files import read_file
 from server.media.item import MediaPart
 
+_STRICT = "it is not strict base64: padded, without line breaks or blanks, as `base64 -w0` writes it"
 _SLICE = 1 << 20  # characters decoded at once: a multiple of 4, and about a millisecond
 _INLINE = 1 << 16  # characters decoded on the event loop
 _DATA_URL = re.compile(r"data:[a-z0-9!#$&^_.+/-]*(?:;[a-z0-9!#$&^_.+-]+=[^;,\s]*)*;base64,", re.IGNORECASE)
@@ -121,7 +122,7 @@ def _decoded(text: str, start: int, kind: str) -> Encoded:
         try:
             decoded = pybase64.b64decode(text[begin : begin + _SLICE], validate=True)
         except ValueError:
-            raise _bad_base64(kind, "it is not strict base64") from None
+            raise _bad_base64(kind, _STRICT) from None
         if begin + _SLICE < len(text) and len(decoded) != _SLICE // 4 * 3:
             raise _bad_base64(kind, "there is data after the padding")
         slices.append(decoded)
