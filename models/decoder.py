@@ -5,6 +5,7 @@ differs by a few flags. Knows nothing of media, and nothing of how keys and valu
 PagedAttention it is given.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ import torch.nn.functional as F
 
 from models.activations import ACTIVATIONS
 from models.checkpoint import CheckpointError
-from models.interface import AttentionSpec, FusedDecoder, PackedMatrix, PagedAttention
+from models.interface import AddedRows, AttentionSpec, FusedDecoder, PackedMatrix, PagedAttention
 from models.rotary import Rotary, apply_rotary
 from models.weights import Weights
 
@@ -135,15 +136,22 @@ class Decoder:
         return F.embedding(ids, self.embedding)
 
     def __call__(
-        self, hidden: torch.Tensor, positions: torch.Tensor, attention: PagedAttention
+        self,
+        hidden: torch.Tensor,
+        positions: torch.Tensor,
+        attention: PagedAttention,
+        added: Sequence[AddedRows] = (),
     ) -> torch.Tensor:
         """hidden [rows, hidden_size], positions int64 [axes, rows] -> hidden after the final norm."""
         if self.fused is not None and self.fused.accepts(attention):
-            return self.fused.run(hidden, positions, attention)
+            return self.fused.run(hidden, positions, attention, added)
         cos, sin = (part.to(hidden.dtype) for part in self.rotary(positions))
         for index, layer in enumerate(self.layers):
             hidden = hidden + self._attention(index, layer, hidden, cos, sin, attention)
             hidden = hidden + self._mlp(layer, hidden)
+            for rows in added:
+                if rows.layer == index:
+                    hidden[rows.start : rows.start + len(rows.values)] += rows.values
         return rms_norm(hidden, self.final_norm, self.config.eps)
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:

@@ -32,12 +32,26 @@ class PagedAttention(Protocol):
         ...
 
 
+class AddedRows(NamedTuple):
+    """After layer number `layer`, `values` [n, hidden_size] are added to the n rows from `start` on."""
+
+    layer: int
+    start: int
+    values: torch.Tensor
+
+
 class FusedDecoder(Protocol):
     """Runs all layers of a decoder at once (a recorded step); installed by the engine where there is one."""
 
     def accepts(self, attention: PagedAttention) -> bool: ...
 
-    def run(self, hidden: torch.Tensor, positions: torch.Tensor, attention: PagedAttention) -> torch.Tensor:
+    def run(
+        self,
+        hidden: torch.Tensor,
+        positions: torch.Tensor,
+        attention: PagedAttention,
+        added: Sequence[AddedRows],
+    ) -> torch.Tensor:
         """hidden [rows, hidden_size], positions int64 [axes, rows] -> hidden after the final norm."""
         ...
 
@@ -55,7 +69,7 @@ class PackedMatrix(Protocol):
 
 
 class MediaRows(NamedTuple):
-    """Rows [start, end) are placeholders; `encoding` [end - start, encoding_width] replaces them."""
+    """Rows [start, end) are placeholders for what `encoding` [end - start, encoding_width] holds."""
 
     start: int
     end: int

@@ -27,6 +27,13 @@ typedef struct {
     float rotary_scale;
 } Decoder;
 
+/* Added to rows of hidden states after a layer. */
+typedef struct {
+    int32_t layer, first_row, num_rows;
+    long stride;        /* from row to row, in elements */
+    const void *values; /* [num_rows][hidden_size], of the weights' type */
+} Added;
+
 typedef struct {
     int32_t num_rows, num_sights;
     const void *hidden;     /* [rows][hidden_size], of the weights' type */
@@ -35,6 +42,8 @@ typedef struct {
     int32_t num_axes;
     const int64_t *slots;   /* [rows] */
     const Sight *sights;
+    int32_t num_added;
+    const Added *added;
 } Step;
 
 typedef struct {
@@ -222,6 +231,19 @@ static void attend(const Heads *h, const Sight *sight, const Work *work, const f
     }
 }
 
+static void add_rows(const Decoder *d, const Step *s, const Scratch *x, int layer) {
+    int type = weight_type(d);
+    for (const Added *a = s->added; a < s->added + s->num_added; a++) {
+        if (a->layer != layer) continue;
+#pragma omp for schedule(static)
+        for (long r = 0; r < a->num_rows; r++) {
+            float *hidden = x->hidden + (a->first_row + r) * d->hidden_size;
+            for (int i = 0; i < d->hidden_size; i += LANES)
+                store(hidden + i, load(hidden + i) + load_as_float(type, a->values, r * a->stride + i));
+        }
+    }
+}
+
 static void run_layers(const Decoder *d, const Step *s, const Scratch *x) {
     Worker worker = begin_work(x->shares);
     char *operand = (char *)x->operands + worker.thread * x->operand_stride;
@@ -238,6 +260,7 @@ static void run_layers(const Decoder *d, const Step *s, const Scratch *x) {
         norm_operand(d, s, x, l->post_norm, operand);
         gate_and_up(l, s, x, operand, &worker);
         add_product(&l->down, NULL, s, x, x->activated, &worker);
+        add_rows(d, s, x, i);
     }
 }
 

@@ -6,13 +6,15 @@ beside it, so how a prompt was cut into chunks and who shared its steps does not
 
 import ctypes
 import logging
+from collections.abc import Sequence
 
 import torch
 
 from engine.attention.native import NativeAttention, NativeBackend
-from engine.native.library import CDecoder, CLayer, CSight, CStep
+from engine.native.library import CAdded, CDecoder, CLayer, CSight, CStep
 from engine.native.packing import LANES, NativeMatrix
 from models.decoder import Decoder, LayerWeights, Matrix
+from models.interface import AddedRows
 
 logger = logging.getLogger(__name__)
 
@@ -52,9 +54,12 @@ class NativeDecoder:
     def accepts(self, attention: object) -> bool:
         return isinstance(attention, NativeAttention) and attention.backend is self._backend
 
-    def run(self, hidden: torch.Tensor, positions: torch.Tensor, attention: object) -> torch.Tensor:
+    def run(
+        self, hidden: torch.Tensor, positions: torch.Tensor, attention: object, added: Sequence[AddedRows]
+    ) -> torch.Tensor:
         assert isinstance(attention, NativeAttention)
         hidden, positions = hidden.contiguous(), positions.contiguous()
+        added = [rows._replace(values=_with_whole_rows(rows.values)) for rows in added]
         output = torch.empty_like(hidden)
         sights = [attention.sight(window) for window in self._windows]
         step = CStep(
@@ -66,6 +71,8 @@ class NativeDecoder:
             len(positions),
             attention.step.slots.ctypes.data,
             (CSight * len(sights))(*(sight.struct for sight in sights)),
+            len(added),
+            (CAdded * len(added))(*(_struct(rows) for rows in added)),
         )
         self._backend.library.run_decoder(self._struct, step)
         return output
@@ -112,6 +119,15 @@ class NativeDecoder:
         integers = tensor.int().contiguous()
         self._kept.append(integers)
         return ctypes.c_void_p(integers.data_ptr())
+
+
+def _with_whole_rows(values: torch.Tensor) -> torch.Tensor:
+    return values if values.stride(1) == 1 else values.contiguous()
+
+
+def _struct(rows: AddedRows) -> CAdded:
+    values = rows.values
+    return CAdded(rows.layer, rows.start, len(values), values.stride(0), values.data_ptr())
 
 
 def install_fused(model: object, backend: NativeBackend) -> None:

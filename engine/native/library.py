@@ -55,6 +55,14 @@ class CDecoder(Structure):
     )
 
 
+class CAdded(Structure):
+    _fields_ = (
+        *((name, c_int32) for name in ("layer", "first_row", "num_rows")),
+        ("stride", c_long),
+        ("values", c_void_p),
+    )
+
+
 class CStep(Structure):
     _fields_ = (
         ("num_rows", c_int32),
@@ -63,6 +71,8 @@ class CStep(Structure):
         ("num_axes", c_int32),
         ("slots", c_void_p),
         ("sights", POINTER(CSight)),
+        ("num_added", c_int32),
+        ("added", POINTER(CAdded)),
     )
 
 

@@ -2,6 +2,7 @@
 
 import copy
 import itertools
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from engine.native.decoder import NativeDecoder, NotFusable, install_fused
 from engine.native.library import Library
 from engine.native.packing import NativeMatrix
 from models.decoder import Decoder, LayerWeights
+from models.interface import AddedRows
 from tests.engine.native_pages import packed, unpacked
 from tests.engine.tiny_llama import tiny_pair
 
@@ -36,7 +38,14 @@ def pages(decoder: Decoder, dtype: torch.dtype) -> tuple[list[torch.Tensor], lis
     return made[: spec.num_layers], made[spec.num_layers :]
 
 
-def run(decoder: Decoder, chunks: list[Chunk], fused: bool, machine: str = "native", threads: int = 1):
+def run(
+    decoder: Decoder,
+    chunks: list[Chunk],
+    fused: bool,
+    machine: str = "native",
+    threads: int = 1,
+    added: Sequence[AddedRows] = (),
+):
     """Hidden states and pages after one step from the same pages, whatever the path."""
     keys, values = pages(decoder, decoder.embedding.dtype)
     decoder = copy.copy(decoder)
@@ -51,7 +60,7 @@ def run(decoder: Decoder, chunks: list[Chunk], fused: bool, machine: str = "nati
     positions = torch.cat([torch.arange(c.start, c.end) for c in chunks])[None]
     plan = backend.plan(chunks)
     assert decoder.fused is None or decoder.fused.accepts(plan)
-    hidden = decoder(decoder.embed(ids), positions, plan)
+    hidden = decoder(decoder.embed(ids), positions, plan, added)
     logits = decoder.logits(hidden)
     if fused:
         keys, values = [unpacked(k, True) for k in keys], [unpacked(v, False) for v in values]
@@ -90,6 +99,29 @@ def test_fused_layers_equal_the_portable_path(
         run(decoder, chunks, True, machine), run(decoder, chunks, False), strict=True
     ):
         torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_rows_are_added_after_their_layers(machine: str, threads: int) -> None:
+    """Several to one layer, some to each of the others: parts of wider rows, one turned on its side."""
+    decoder = tiny_pair("qwen3").model.decoder
+    chunks = CHUNKS["rows and chunks"]
+    wide = torch.randn(14, 3 * 64, generator=torch.Generator().manual_seed(3))
+    added = [
+        AddedRows(0, 2, wide[:5, 64:128]),
+        AddedRows(0, 20, wide[5:8, 64:128]),
+        AddedRows(1, 12, wide[:, :64].reshape(64, 14).T[:4]),
+        AddedRows(2, 10, wide[:, 128:]),
+    ]
+    expected = run(decoder, chunks, False, added=added)
+    for actual, wanted in zip(
+        run(decoder, chunks, True, machine, threads, added=added), expected, strict=True
+    ):
+        torch.testing.assert_close(actual, wanted, rtol=1e-4, atol=1e-4)
+    for rows in added:
+        others = [other for other in added if other is not rows]
+        assert (run(decoder, chunks, False, added=others)[0] - expected[0]).abs().max() > 0.1
 
 
 @pytest.mark.parametrize("machine", MACHINES)

@@ -1,7 +1,7 @@
 """The shared decoder against transformers' own models, from the same directory, in float32."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from models.checkpoint import Checkpoint, CheckpointError
 from models.configs import read_config
 from models.decoder import DecoderConfig
 from models.families.text import TextModel
-from models.interface import ForwardBatch
+from models.interface import AddedRows, ForwardBatch
 from models.loader import load_model
 from tests import checkpoints
 from tests.models.dense_attention import DenseAttention
@@ -146,7 +146,9 @@ def test_a_fused_decoder_is_asked_first(tmp_path: Path, ids: torch.Tensor) -> No
         def accepts(self, attention: object) -> bool:
             return attention is its_own
 
-        def run(self, hidden: torch.Tensor, positions: torch.Tensor, attention: object) -> torch.Tensor:
+        def run(
+            self, hidden: torch.Tensor, positions: torch.Tensor, attention: object, added: Sequence[AddedRows]
+        ) -> torch.Tensor:
             assert positions.shape == (1, 1)
             return torch.full_like(hidden, 2.0)
 
