@@ -12,7 +12,7 @@ from pathlib import Path
 
 from engine.client import EngineStartFailed
 from models.checkpoint import CheckpointError
-from server import flags, reference
+from server import demo, flags, reference
 from server.flags import SettingsError
 from server.launch import Launch, listen
 from server.settings import Settings
@@ -28,6 +28,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.command == "docs":
         reference.write(Path(arguments.directory))
         return 0
+    if arguments.command == "demo":
+        return demo.run(arguments)
     try:
         return _serve(flags.load(vars(arguments), os.environ, arguments.config))
     except (SettingsError, CheckpointError) as error:
@@ -44,6 +46,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True)
     flags.add_flags(commands.add_parser("serve", help="serve a model"))
     commands.add_parser("bench", help="measure this server, or any other (bench --help)", add_help=False)
+    demo.add_flags(commands.add_parser("demo", help="make a larger example model"))
     docs = commands.add_parser("docs", help="write the generated reference pages")
     docs.add_argument("directory", nargs="?", default="docs")
     return parser

@@ -1,0 +1,47 @@
+"""The chat template, as the server renders it."""
+
+from pathlib import Path
+
+import pytest
+
+from server.template import ChatTemplate, TemplateError
+
+SOURCE = Path(__file__).parents[2] / "models" / "smol_omni" / "chat_template.jinja"
+SYSTEM = "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face"
+
+
+@pytest.fixture(scope="module")
+def template() -> ChatTemplate:
+    return ChatTemplate(SOURCE.read_text())
+
+
+def test_a_sound_stands_between_its_brackets(template: ChatTemplate) -> None:
+    parts = [{"type": "audio"}, {"type": "text", "text": "Transcribe the recording."}]
+    assert template.render([{"role": "user", "content": parts}]) == (
+        f"{SYSTEM}<|im_end|>\n<|im_start|>user\n<|audio_bos|><|AUDIO|><|audio_eos|>Transcribe the recording."
+        "<|im_end|>\n<|im_start|>assistant\n"
+    )
+
+
+def test_calls_and_results_of_tools_are_shown_to_it(template: ChatTemplate) -> None:
+    call = {"type": "function", "function": {"name": "look", "arguments": {"at": 1}}}
+    messages = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Look."},
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "content": "nothing"},
+    ]
+    rendered = template.render(messages, tools=[{"type": "function", "function": {"name": "look"}}])
+    assert rendered.startswith("<|im_start|>system\nBe brief.\n\n# Tools\n")
+    assert '<tools>\n{"type": "function", "function": {"name": "look"}}\n</tools>' in rendered
+    assert rendered.endswith(
+        "<|im_start|>user\nLook.<|im_end|>\n<|im_start|>assistant\n<tool_call>\n"
+        '{"name": "look", "arguments": {"at": 1}}\n</tool_call><|im_end|>\n'
+        "<|im_start|>user\n<tool_response>\nnothing\n</tool_response><|im_end|>\n<|im_start|>assistant\n"
+    )
+
+
+@pytest.mark.parametrize("content", [[{"type": "image"}], "<|vision_bos|><|IMAGE|><|vision_eos|>What is it?"])
+def test_pictures_are_refused(template: ChatTemplate, content: object) -> None:
+    with pytest.raises(TemplateError, match="does not see"):
+        template.render([{"role": "user", "content": content}])
