@@ -11,7 +11,8 @@
 
 typedef struct {
     Matrix qkv, o, gate_up, down; /* gate_up: a tile is 16 outputs of gate, then the same 16 of up */
-    const float *input_norm, *post_norm, *q_norm, *k_norm, *qkv_bias, *o_bias; /* the last four may be null */
+    const float *input_norm, *post_norm;
+    const float *q_norm, *k_norm, *qkv_bias, *o_bias, *gate_up_bias, *down_bias; /* each may be null */
     void *keys, *values;
     int32_t sight; /* which of the step's sights: layers differ in their windows */
 } Layer;
@@ -21,7 +22,7 @@ typedef struct {
     int32_t hidden_size, intermediate_size, num_layers;
     float eps;
     const Layer *layers;
-    const float *final_norm;
+    const float *final_norm;   /* null: rows are not normed */
     const float *frequencies;  /* [head_dim / 2]: what a position is multiplied with to get an angle */
     const int32_t *axes;       /* [head_dim / 2]: which of a row's positions turns this frequency */
     float rotary_scale;
@@ -49,7 +50,6 @@ typedef struct {
 typedef struct {
     float *hidden, *qkv, *attended, *parts;
     float *cos, *sin; /* [rows][head_dim / 2] */
-    float *sums;                /* one piece a thread, [rows][TILE] */
     void *operands, *activated; /* operands: one piece a thread, operand_stride bytes apart */
     long operand_stride;
     Work *work; /* one for each sight */
@@ -72,7 +72,6 @@ static long lay_out(const Decoder *d, const Step *s, int num_threads, Scratch *x
     TAKE(activated, rows * d->intermediate_size * operand_bytes(type));
     x->operand_stride = rounded(rows * widest * operand_bytes(type));
     TAKE(operands, num_threads * x->operand_stride);
-    TAKE(sums, num_threads * rows * TILE * 4);
     TAKE(cos, rows * h->head_dim * 2);
     TAKE(sin, rows * h->head_dim * 2);
     TAKE(work, s->num_sights * sizeof(Work));
@@ -110,19 +109,25 @@ static void norm_operand(const Decoder *d, const Step *s, const Scratch *x, cons
                  out + r * d->hidden_size * operand_bytes(type));
 }
 
+INLINE vfloat load_or_zero(const float *maybe, long at) { return maybe ? load(maybe + at) : (vfloat){0}; }
+
 /* Where each 16 of a tile's 32 sums go, row by row: padding past the outputs goes nowhere. */
 #define EACH_HALF(w, tile)                                                                             \
     for (int half = 0, at = (tile) * TILE; half < 2 && at < (w)->num_outputs; half++, at += LANES)
 
+INLINE const char *row_of(const Matrix *w, const void *operand, long row) {
+    return (const char *)operand + row * w->num_inputs * operand_bytes(w->type);
+}
+
 static void project_qkv(const Layer *l, const Step *s, const Scratch *x, const void *operand, Worker *worker) {
-    long rows = s->num_rows, outputs = l->qkv.num_outputs;
-    float *sums = x->sums + worker->thread * rows * TILE;
-    EACH_TILE(worker, num_tiles(&l->qkv), tile) {
-        multiply_tile(&l->qkv, tile, operand, rows, sums);
+    long outputs = l->qkv.num_outputs;
+    EACH_TILE(worker, num_tiles(&l->qkv), tile) EACH_GROUP(s->num_rows, first, count) {
+        float sums[ROWS_AT_ONCE * TILE];
+        multiply_tile(&l->qkv, tile, row_of(&l->qkv, operand, first), count, sums);
         EACH_HALF(&l->qkv, tile) {
-            vfloat bias = l->qkv_bias ? load(l->qkv_bias + at) : (vfloat){0};
-            for (long r = 0; r < rows; r++)
-                store(x->qkv + r * outputs + at, load(sums + r * TILE + half * LANES) + bias);
+            vfloat bias = load_or_zero(l->qkv_bias, at);
+            for (long r = 0; r < count; r++)
+                store(x->qkv + (first + r) * outputs + at, load(sums + r * TILE + half * LANES) + bias);
         }
     }
     end_phase(worker);
@@ -130,14 +135,13 @@ static void project_qkv(const Layer *l, const Step *s, const Scratch *x, const v
 
 static void add_product(const Matrix *w, const float *maybe_bias, const Step *s, const Scratch *x,
                         const void *operand, Worker *worker) {
-    long rows = s->num_rows;
-    float *sums = x->sums + worker->thread * rows * TILE;
-    EACH_TILE(worker, num_tiles(w), tile) {
-        multiply_tile(w, tile, operand, rows, sums);
+    EACH_TILE(worker, num_tiles(w), tile) EACH_GROUP(s->num_rows, first, count) {
+        float sums[ROWS_AT_ONCE * TILE];
+        multiply_tile(w, tile, row_of(w, operand, first), count, sums);
         EACH_HALF(w, tile) {
-            vfloat bias = maybe_bias ? load(maybe_bias + at) : (vfloat){0};
-            for (long r = 0; r < rows; r++) {
-                float *hidden = x->hidden + r * w->num_outputs + at;
+            vfloat bias = load_or_zero(maybe_bias, at);
+            for (long r = 0; r < count; r++) {
+                float *hidden = x->hidden + (first + r) * w->num_outputs + at;
                 store(hidden, load(hidden) + load(sums + r * TILE + half * LANES) + bias);
             }
         }
@@ -148,13 +152,16 @@ static void add_product(const Matrix *w, const float *maybe_bias, const Step *s,
 INLINE vfloat silu(vfloat x) { return x / (1.0f + exp_of(blend(x < -87.0f, splat(87.0f), -x))); }
 
 static void gate_and_up(const Layer *l, const Step *s, const Scratch *x, const void *operand, Worker *worker) {
-    long rows = s->num_rows, size = l->gate_up.num_outputs / 2;
-    float *sums = x->sums + worker->thread * rows * TILE;
-    EACH_TILE(worker, num_tiles(&l->gate_up), tile) {
-        multiply_tile(&l->gate_up, tile, operand, rows, sums);
-        for (long r = 0; r < rows; r++) {
-            vfloat gate = load(sums + r * TILE), up = load(sums + r * TILE + LANES);
-            store_from_float(operand_type(l->gate_up.type), x->activated, r * size + tile * LANES, silu(gate) * up);
+    long size = l->gate_up.num_outputs / 2;
+    EACH_TILE(worker, num_tiles(&l->gate_up), tile) EACH_GROUP(s->num_rows, first, count) {
+        float sums[ROWS_AT_ONCE * TILE];
+        multiply_tile(&l->gate_up, tile, row_of(&l->gate_up, operand, first), count, sums);
+        vfloat gate_bias = load_or_zero(l->gate_up_bias, tile * TILE);
+        vfloat up_bias = load_or_zero(l->gate_up_bias, tile * TILE + LANES);
+        for (long r = 0; r < count; r++) {
+            vfloat gate = load(sums + r * TILE) + gate_bias, up = load(sums + r * TILE + LANES) + up_bias;
+            store_from_float(operand_type(l->gate_up.type), x->activated, (first + r) * size + tile * LANES,
+                             silu(gate) * up);
         }
     }
     end_phase(worker);
@@ -259,7 +266,7 @@ static void run_layers(const Decoder *d, const Step *s, const Scratch *x) {
         add_product(&l->o, l->o_bias, s, x, operand, &worker);
         norm_operand(d, s, x, l->post_norm, operand);
         gate_and_up(l, s, x, operand, &worker);
-        add_product(&l->down, NULL, s, x, x->activated, &worker);
+        add_product(&l->down, l->down_bias, s, x, x->activated, &worker);
         add_rows(d, s, x, i);
     }
 }
@@ -277,9 +284,14 @@ int run_decoder(const Decoder *d, const Step *s, int num_threads) {
         store(x.hidden + i, load_as_float(type, s->hidden, i));
 #pragma omp parallel num_threads(num_threads)
     run_layers(d, s, &x);
-    for (long r = 0; r < s->num_rows; r++)
-        norm_row(x.hidden + r * d->hidden_size, d->final_norm, d->eps, d->hidden_size, type,
-                 (char *)s->output + r * d->hidden_size * (type == BFLOAT16 ? 2 : 4));
+    for (long r = 0; r < s->num_rows; r++) {
+        char *output = (char *)s->output + r * d->hidden_size * bytes_of(type);
+        if (d->final_norm)
+            norm_row(x.hidden + r * d->hidden_size, d->final_norm, d->eps, d->hidden_size, type, output);
+        else
+            for (int i = 0; i < d->hidden_size; i += LANES)
+                store_from_float(type, output, i, load(x.hidden + r * d->hidden_size + i));
+    }
     free(memory);
     return 0;
 }
@@ -287,21 +299,20 @@ int run_decoder(const Decoder *d, const Step *s, int num_threads) {
 /* out float32 [rows][num_outputs] = x [rows][num_inputs], of w's type, times w. -1 if there is no memory. */
 int multiply(const Matrix *w, const void *x, int num_rows, float *out, int num_threads) {
     long count = (long)num_rows * w->num_inputs, operand = rounded(count * operand_bytes(w->type));
-    long sums = (long)num_rows * TILE * sizeof(float);
-    char *memory = aligned_alloc(64, operand + num_threads * (sums + sizeof(Share)));
+    char *memory = aligned_alloc(64, operand + num_threads * sizeof(Share));
     if (!memory) return -1;
-    Share *shares = (void *)(memory + operand + num_threads * sums);
+    Share *shares = (void *)(memory + operand);
     memset(shares, 0, num_threads * sizeof *shares);
     for (long i = 0; i < count; i += LANES)
         store_from_float(operand_type(w->type), memory, i, load_as_float(w->type, x, i));
 #pragma omp parallel num_threads(num_threads)
     {
         Worker worker = begin_work(shares);
-        float *own = (void *)(memory + operand + worker.thread * sums);
-        EACH_TILE(&worker, num_tiles(w), tile) {
-            multiply_tile(w, tile, memory, num_rows, own);
-            long at = (long)tile * TILE, width = w->num_outputs - at < TILE ? w->num_outputs - at : TILE;
-            for (long r = 0; r < num_rows; r++) memcpy(out + r * w->num_outputs + at, own + r * TILE, width * 4);
+        EACH_TILE(&worker, num_tiles(w), tile) EACH_GROUP(num_rows, first, count) {
+            float sums[ROWS_AT_ONCE * TILE];
+            multiply_tile(w, tile, row_of(w, memory, first), count, sums);
+            long at = (long)tile * TILE, width = at_most(w->num_outputs - at, TILE);
+            for (long r = 0; r < count; r++) memcpy(out + (first + r) * w->num_outputs + at, sums + r * TILE, width * 4);
         }
     }
     free(memory);

@@ -35,7 +35,8 @@ class CSight(Structure):
 class CLayer(Structure):
     _fields_ = (
         *((name, CMatrix) for name in ("qkv", "o", "gate_up", "down")),
-        *((name, c_void_p) for name in ("input_norm", "post_norm", "q_norm", "k_norm", "qkv_bias", "o_bias")),
+        *((name, c_void_p) for name in ("input_norm", "post_norm", "q_norm", "k_norm")),
+        *((name, c_void_p) for name in ("qkv_bias", "o_bias", "gate_up_bias", "down_bias")),
         ("keys", c_void_p),
         ("values", c_void_p),
         ("sight", c_int32),

@@ -25,9 +25,6 @@
 #define DOT_BFLOAT16 0
 #endif
 
-/* More rows than at once pass over a stretch of this many lines of a tile together, while it is in the L1 cache. */
-#define STRETCH 128
-
 /* How far ahead of its use a weight is asked for: the hardware's own prefetching stops at each page.
  * On Zen 5, 8 rows take 1.0 times the read floor with it, 1.3 with a third of it, 1.8 without. */
 #define PREFETCH_BYTES 12288
@@ -53,7 +50,8 @@ typedef struct {
 
 #define EACH_ROW _Pragma("GCC unroll 12") for (int r = 0; r < num_rows; r++)
 
-/* left, right [rows] += x [rows][..] times `count` lines; both begin at the same input. x_stride: elements. */
+/* left, right [rows] += x [rows][..] times `count` lines; both begin at the same input. x_stride: elements.
+ * One pointer serves three rows: with one for each, some would be fetched from memory for each line. */
 INLINE void add_lines(int type, int num_rows, const void *x, long x_stride, Lines l, int count, vfloat *left,
                       vfloat *right) {
     for (long k = 0, at = 0; k < count; k++, at += l.step) {
@@ -71,8 +69,11 @@ INLINE void add_lines(int type, int num_rows, const void *x, long x_stride, Line
         memcpy(&a, l.first + at, sizeof a), memcpy(&b, l.second + at, sizeof b);
 #if DOT_BFLOAT16
         __asm__("" : "+v"(a), "+v"(b)); /* or GCC loads them anew for each row */
+        long stride = x_stride / 2;
+        const int32_t *x0 = (const int32_t *)x + k, *x3 = x0 + 3 * stride, *x6 = x3 + 3 * stride, *x9 = x6 + 3 * stride;
         EACH_ROW {
-            __m512bh pair = (__m512bh)_mm512_set1_epi32(((const int32_t *)x)[r * (x_stride / 2) + k]);
+            const int32_t *third = r < 3 ? x0 : r < 6 ? x3 : r < 9 ? x6 : x9;
+            __m512bh pair = (__m512bh)_mm512_set1_epi32(third[r % 3 * stride]);
             left[r] = (vfloat)_mm512_dpbf16_ps((__m512)left[r], (__m512bh)a, pair);
             right[r] = (vfloat)_mm512_dpbf16_ps((__m512)right[r], (__m512bh)b, pair);
         }
@@ -107,18 +108,22 @@ INLINE void add_lines(int type, int num_rows, const void *x, long x_stride, Line
     }
 #endif
 
-/* sums [rows][32] += x [rows][..] times `count` lines of a tile, at most ROWS_AT_ONCE rows. */
-INLINE void add_to_sums(int type, int num_rows, const void *x, long x_stride, const char *lines, const char *next,
-                        int count, float *sums) {
+/* sums [num_rows][32] = x [num_rows][in] times one tile, at most ROWS_AT_ONCE rows. */
+INLINE void multiply_rows(int type, int num_rows, const void *x, long x_stride, const char *lines, int count,
+                          float *sums) {
     vfloat left[ROWS_AT_ONCE], right[ROWS_AT_ONCE];
-    EACH_ROW left[r] = load(sums + r * TILE), right[r] = load(sums + r * TILE + LANES);
+    EACH_ROW left[r] = right[r] = (vfloat){0};
+    const char *next = lines + PREFETCH_BYTES;
     add_lines(type, num_rows, x, x_stride, (Lines){lines, lines + 64, next, next + 64, 128}, count, left, right);
     EACH_ROW store(sums + r * TILE, left[r]), store(sums + r * TILE + LANES, right[r]);
 }
 
-static void add_lines_to_rows(int type, int num_rows, const void *x, long x_stride, const char *lines,
-                              const char *next, int count, float *sums) {
-#define CALL(type, n) add_to_sums(type, n, x, x_stride, lines, next, count, sums)
+/* sums [num_rows][32] = x [num_rows][in] times one tile of w, at most ROWS_AT_ONCE rows. A tile that several groups
+ * of rows pass over stays in the L2 cache, which is fast enough. */
+static void multiply_tile(const Matrix *w, int tile, const void *x, int num_rows, float *sums) {
+    int type = w->type, lines = num_lines(w);
+    const char *start = (const char *)w->tiles + (long)tile * lines * 128;
+#define CALL(type, n) multiply_rows(type, n, x, w->num_inputs, start, lines, sums)
     WITH_ROWS(CALL, num_rows)
 #undef CALL
 }
@@ -129,21 +134,11 @@ INLINE int even_group(int num_rows) {
     return (num_rows + groups - 1) / groups;
 }
 
-/* sums [rows][32] = x [rows][in] times one tile of w. */
-static void multiply_tile(const Matrix *w, int tile, const void *x, int num_rows, float *sums) {
-    int lines = num_lines(w), at_once = even_group(num_rows), stretch = at_once < num_rows ? STRETCH : lines;
-    long row_bytes = w->num_inputs * operand_bytes(w->type), line_bytes = row_bytes / lines;
-    const char *start = (const char *)w->tiles + (long)tile * lines * 128;
-    memset(sums, 0, (long)num_rows * TILE * sizeof *sums);
-    for (int line = 0; line < lines; line += stretch) {
-        int count = lines - line < stretch ? lines - line : stretch;
-        const char *at = start + line * 128L, *ahead = at + PREFETCH_BYTES;
-        for (int r = 0; r < num_rows; r += at_once) {
-            int rows = num_rows - r < at_once ? num_rows - r : at_once;
-            add_lines_to_rows(w->type, rows, (const char *)x + r * row_bytes + line * line_bytes, w->num_inputs,
-                              at, ahead, count, sums + (long)r * TILE);
-        }
-    }
-}
+INLINE long at_most(long x, long most) { return x < most ? x : most; }
+
+/* `count` rows from `first` on, in turn over all rows: never more than ROWS_AT_ONCE. */
+#define EACH_GROUP(num_rows, first, count)                                                                     \
+    for (long first = 0, at_once_ = even_group(num_rows), count;                                               \
+         first < (num_rows) && (count = at_most((num_rows) - first, at_once_)); first += count)
 
 #endif

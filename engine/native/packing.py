@@ -22,7 +22,7 @@ class NativeMatrix:
         outputs, inputs = weight.shape
         self._library, self._paired = library, paired
         if paired:
-            weight = weight.view(2, -1, LANES, inputs).transpose(0, 1).reshape(outputs, inputs)
+            weight = in_pairs(weight)
         tiles = pad(weight, (0, 0, 0, -outputs % TILE)).unflatten(0, (-1, TILE))
         if weight.dtype == torch.bfloat16:
             tiles = tiles.unflatten(-1, (-1, 2))  # [tiles, 32, in / 2, 2]
@@ -37,6 +37,11 @@ class NativeMatrix:
     def __call__(self, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
         out = self.multiply(x)
         return (out if bias is None else out + bias).to(x.dtype)
+
+
+def in_pairs(halves: torch.Tensor) -> torch.Tensor:
+    """Rows of the halves (gate and up, each a multiple of 16) in turns of 16, as a tile has them."""
+    return halves.unflatten(0, (2, -1, LANES)).transpose(0, 1).flatten(0, 2)
 
 
 def _in_large_pages(values: torch.Tensor) -> torch.Tensor:

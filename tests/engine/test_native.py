@@ -15,7 +15,8 @@ from engine.attention.native import NativeBackend
 from engine.attention.sdpa import SdpaBackend
 from engine.native import build as build_module
 from engine.native.build import NativeUnavailable, build
-from engine.native.decoder import NativeDecoder, NotFusable, install_fused
+from engine.native.decoder import NativeDecoder, install_fused
+from engine.native.layers import NotFusable
 from engine.native.library import Library
 from engine.native.packing import NativeMatrix
 from models.decoder import Decoder, LayerWeights
@@ -83,7 +84,7 @@ CHUNKS = {
     ("kind", "changes"),
     [
         ("llama", {}),
-        ("llama", {"attention_bias": True, "tie_word_embeddings": True}),
+        ("llama", {"attention_bias": True, "mlp_bias": True, "tie_word_embeddings": True}),
         (
             "qwen2",
             {"vocab_size": 130, "use_sliding_window": True, "sliding_window": 18, "max_window_layers": 1},
@@ -218,7 +219,7 @@ def test_how_a_prompt_is_cut_does_not_show_in_bfloat16(machine: str) -> None:
     assert torch.equal(compute([*range(0, 390, 30), 400]), whole)
 
 
-@pytest.mark.parametrize("changes", [{"hidden_act": "gelu"}, {"mlp_bias": True}, {"intermediate_size": 100}])
+@pytest.mark.parametrize("changes", [{"hidden_act": "gelu"}, {"intermediate_size": 100}])
 def test_decoders_that_the_kernels_cannot_run_stay_as_they_are(changes: dict) -> None:
     model = tiny_pair(**changes).model
     keys, values = pages(model.decoder, torch.float32)
