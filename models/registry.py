@@ -36,6 +36,9 @@ FAMILIES = {
     ),
     "Qwen2VLForConditionalGeneration": _QWEN2_VL,
     "Qwen2_5_VLForConditionalGeneration": _QWEN2_VL,
+    "Qwen3VLForConditionalGeneration": Family(
+        "models.processing.qwen2_vl:Qwen2VLProcessing", "models.families.qwen3_vl:Qwen3VLModel"
+    ),
     "Qwen2_5OmniForConditionalGeneration": _QWEN2_5_OMNI,
     "Qwen2_5OmniModel": _QWEN2_5_OMNI,
     "Qwen2_5OmniThinkerForConditionalGeneration": _QWEN2_5_OMNI,

@@ -16,6 +16,8 @@ from transformers import (
     Qwen2_5OmniThinkerForConditionalGeneration,
     Qwen2VLConfig,
     Qwen2VLForConditionalGeneration,
+    Qwen3VLConfig,
+    Qwen3VLForConditionalGeneration,
 )
 
 from tests.checkpoints import SIZES, padded, write_json, write_tokenizer
@@ -50,6 +52,15 @@ WINDOWED_VISION = {
     "window_size": 56,
     "fullatt_block_indexes": [1],
 }
+DEEP_VISION = {
+    "depth": 4,
+    "hidden_size": 32,
+    "num_heads": 2,
+    "intermediate_size": 48,
+    "out_hidden_size": 64,
+    "num_position_embeddings": 25,
+    "deepstack_visual_indexes": [0, 2],
+}
 AUDIO = {
     "num_mel_bins": 128,
     "encoder_layers": 2,
@@ -68,6 +79,15 @@ IMAGES = {
     "merge_size": 2,
     "image_mean": [0.48145466, 0.4578275, 0.40821073],
     "image_std": [0.26862954, 0.26130258, 0.27577711],
+}
+LARGER_PATCHES = {
+    "image_processor_type": "Qwen2VLImageProcessorFast",
+    "size": {"shortest_edge": 4096, "longest_edge": 16777216},
+    "patch_size": 16,
+    "temporal_patch_size": 2,
+    "merge_size": 2,
+    "image_mean": [0.5, 0.5, 0.5],
+    "image_std": [0.5, 0.5, 0.5],
 }
 SOUNDS = {
     "feature_extractor_type": "WhisperFeatureExtractor",
@@ -113,6 +133,24 @@ def tiny_qwen2_5_vl(directory: Path) -> Path:
     config = _flat_config(directory, "qwen2_5_vl", "Qwen2_5_VLForConditionalGeneration", WINDOWED_VISION)
     model = Qwen2_5_VLForConditionalGeneration(Qwen2_5_VLConfig(**_copied(config)))
     return _write(directory, config, _published_tensors(model), IMAGES)
+
+
+def tiny_qwen3_vl(directory: Path, tied: bool = False, **vision: Any) -> Path:
+    """Qwen3-VL as published: texts and pictures each in a configuration of their own, `model.visual.*` and
+    `model.language_model.*`. vision: changes to its configuration."""
+    vocabulary, ids = _vl_tokens(directory)
+    rope = {"rope_type": "default", "mrope_interleaved": True, "mrope_section": [6, 5, 5]}
+    text = {**_text_sizes(vocabulary), "num_hidden_layers": 3, "head_dim": 32, "rope_scaling": rope}
+    config = {
+        **ids,
+        "architectures": ["Qwen3VLForConditionalGeneration"],
+        "model_type": "qwen3_vl",
+        "text_config": {**text, "model_type": "qwen3_vl_text"},
+        "tie_word_embeddings": tied,
+        "vision_config": {**DEEP_VISION, **vision, "model_type": "qwen3_vl"},
+    }
+    tensors = _random_tensors(Qwen3VLForConditionalGeneration(Qwen3VLConfig(**_copied(config))))
+    return _write(directory, config, tensors, LARGER_PATCHES)
 
 
 def tiny_qwen2_5_omni(directory: Path) -> Path:
@@ -164,17 +202,23 @@ def tiny_thinker_config(directory: Path) -> dict[str, Any]:
 def _flat_config(
     directory: Path, model_type: str, architecture: str, vision: dict[str, Any]
 ) -> dict[str, Any]:
-    brackets = f"{VL_TOKENS['vision_start']}{VL_TOKENS['image']}{VL_TOKENS['vision_end']}"
-    vocabulary = write_tokenizer(directory, (*CHAT_TOKENS, *VL_TOKENS.values()), _template(brackets, ""))
+    vocabulary, ids = _vl_tokens(directory)
     return {
         **_text_sizes(vocabulary),
-        **{f"{name}_token_id": vocabulary[token] for name, token in VL_TOKENS.items()},
+        **ids,
         "architectures": [architecture],
         "model_type": model_type,
         "rope_scaling": {"type": "mrope", "mrope_section": SECTIONS},
         "tie_word_embeddings": False,
         "vision_config": {**vision, "model_type": model_type},
     }
+
+
+def _vl_tokens(directory: Path) -> tuple[dict[str, int], dict[str, int]]:
+    """Writes the tokenizer. Returns its vocabulary, and the ids that a configuration names."""
+    brackets = f"{VL_TOKENS['vision_start']}{VL_TOKENS['image']}{VL_TOKENS['vision_end']}"
+    vocabulary = write_tokenizer(directory, (*CHAT_TOKENS, *VL_TOKENS.values()), _template(brackets, ""))
+    return vocabulary, {f"{name}_token_id": vocabulary[token] for name, token in VL_TOKENS.items()}
 
 
 def _text_sizes(vocabulary: dict[str, int]) -> dict[str, Any]:
@@ -184,7 +228,19 @@ def _text_sizes(vocabulary: dict[str, int]) -> dict[str, Any]:
 
 
 def _published_tensors(model: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """All parameters, made random, by the names that the hub's checkpoints have.
+    """All parameters, made random, by the names that the hub's older checkpoints have."""
+    tensors = {}
+    for name, tensor in _random_tensors(model).items():
+        name = name.replace("model.language_model.", "model.")
+        name = (
+            name.removeprefix("model.") if name.startswith(("model.visual.", "model.audio_tower.")) else name
+        )
+        tensors[name] = tensor
+    return tensors
+
+
+def _random_tensors(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """All parameters, made random, by their modules' names.
 
     Queries and keys are made strong, so that attention is sharp and an answer depends on every position."""
     generator = torch.Generator().manual_seed(0)
@@ -193,10 +249,6 @@ def _published_tensors(model: torch.nn.Module) -> dict[str, torch.Tensor]:
         std = 0.3 if "q_proj" in name or "k_proj" in name else 0.1
         values = std * torch.randn(parameter.shape, generator=generator)
         is_gain = parameter.ndim == 1 and name.endswith("weight")
-        name = name.replace("model.language_model.", "model.")
-        name = (
-            name.removeprefix("model.") if name.startswith(("model.visual.", "model.audio_tower.")) else name
-        )
         tensors[name] = values + 1.0 if is_gain else values
     return tensors
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import torch
 
 from models.encoder_attention import Runs
+from models.families.qwen_vision_config import ROTARY_BASE
 
 
 class VisionPlan(NamedTuple):
@@ -62,7 +63,7 @@ def _whole_and_rest(rows: torch.Tensor, side: int) -> list[torch.Tensor]:
 def _angles(rows: int, columns: int, merge: int, head_dim: int) -> torch.Tensor:
     """Rotary angles, float32 [merged patches, merge², head_dim / 2]: the rows' half, the columns' half."""
     quarter = torch.arange(0, head_dim // 2, 2, dtype=torch.float32) / (head_dim // 2)
-    frequencies = 1.0 / (10000.0**quarter)
+    frequencies = 1.0 / (ROTARY_BASE**quarter)
     at = torch.stack(torch.meshgrid(torch.arange(rows), torch.arange(columns), indexing="ij"), dim=-1)
     at = at.view(rows // merge, merge, columns // merge, merge, 2).transpose(1, 2).reshape(-1, merge**2, 2)
     return (at[..., None] * frequencies).flatten(-2)

@@ -15,6 +15,7 @@ FAMILIES = (
     checkpoints.tiny_llama,
     checkpoints.tiny_ultravox,
     checkpoints_qwen.tiny_qwen2_vl,
+    checkpoints_qwen.tiny_qwen3_vl,
     checkpoints_qwen.tiny_qwen2_5_omni,
 )
 

@@ -35,6 +35,7 @@ SIZES = [
 ]
 SETTINGS = {
     "published": tiny.IMAGES,
+    "larger patches": tiny.LARGER_PATCHES,
     "nothing set": {},
     "new names": {"size": {"shortest_edge": 4096, "longest_edge": 65536}},
     "old names": {"min_pixels": 65536, "max_pixels": 131072, "size": {"shortest_edge": 1, "longest_edge": 2}},

@@ -12,6 +12,7 @@ PROVED = {
     "qwen3": "Qwen3ForCausalLM",
     "qwen2_vl": "Qwen2VLForConditionalGeneration",
     "qwen2_5_vl": "Qwen2_5_VLForConditionalGeneration",
+    "qwen3_vl": "Qwen3VLForConditionalGeneration",
     "qwen2_5_omni": "Qwen2_5OmniForConditionalGeneration",
     "llava": "LlavaForConditionalGeneration",
     "ultravox": "UltravoxModel",
@@ -54,6 +55,23 @@ REFUSALS = (
         "layers that are neither full nor sliding attention",
     ),
     Refusal("qwen2_vl", {"vision_config": {"hidden_act": "gelu"}}, "a vision tower with another activation"),
+    Refusal(
+        "qwen2_vl", {"vision_config": {"patch_size": 16}}, "a tower and prepared pictures of two patch sizes"
+    ),
+    Refusal(
+        "qwen2_vl",
+        {"vision_config": {"rope_parameters": {"rope_type": "axial", "rope_theta": 100.0}}},
+        "a vision tower with another rotary base",
+    ),
+    Refusal(
+        "qwen3_vl",
+        {"architectures": ["Qwen3VLMoeForConditionalGeneration"]},
+        "a mixture of experts (`Qwen3VLMoeForConditionalGeneration`)",
+    ),
+    Refusal(
+        "qwen3_vl", {"vision_config": {"hidden_act": "mish"}}, "a vision tower with an unknown activation"
+    ),
+    Refusal("qwen3_vl", {"vision_config": {"out_hidden_size": 32}}, "a vision tower of another width"),
     Refusal("llava", {"vision_config": {"model_type": "siglip_vision_model"}}, "a tower other than CLIP's"),
     Refusal("llava", {"vision_config": {"image_size": 84}}, "a tower and prepared pictures of two sizes"),
     Refusal("ultravox", {"num_projector_layers": 2}, "a projector with transformer layers"),

@@ -41,6 +41,7 @@ FAMILIES = {
     "qwen3": Family(checkpoints.tiny_qwen3, ()),
     "qwen2_vl": Family(checkpoints_qwen.tiny_qwen2_vl, ("image",)),
     "qwen2_5_vl": Family(checkpoints_qwen.tiny_qwen2_5_vl, ("image",)),
+    "qwen3_vl": Family(checkpoints_qwen.tiny_qwen3_vl, ("image",)),
     "qwen2_5_omni": Family(checkpoints_qwen.tiny_qwen2_5_omni, ("image", "audio")),
     "llava": Family(checkpoints_llava.tiny_llava, ("image",), LlavaReference),
     "ultravox": Family(checkpoints.tiny_ultravox, ("audio",), UltravoxReference),

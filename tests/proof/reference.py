@@ -17,6 +17,7 @@ from transformers import (
     Qwen2_5_VLForConditionalGeneration,
     Qwen2_5OmniThinkerForConditionalGeneration,
     Qwen2VLForConditionalGeneration,
+    Qwen3VLForConditionalGeneration,
     WhisperFeatureExtractor,
 )
 from transformers.models.qwen2_5_omni.processing_qwen2_5_omni import _get_feat_extract_output_lengths
@@ -49,7 +50,7 @@ class Reference:
         thinker = getattr(config, "thinker_config", config)
         self.image_token = getattr(thinker, "image_token_id", None)
         self.audio_token = getattr(thinker, "audio_token_id", None)
-        self.is_vl = config.model_type in ("qwen2_vl", "qwen2_5_vl")
+        self.is_vl = config.model_type in ("qwen2_vl", "qwen2_5_vl", "qwen3_vl")
         self.model = _MODELS.get(config.model_type, AutoModelForCausalLM).from_pretrained(
             path, dtype=torch.float32, attn_implementation="eager"
         )
@@ -103,6 +104,7 @@ class Reference:
 _MODELS = {
     "qwen2_vl": Qwen2VLForConditionalGeneration,
     "qwen2_5_vl": Qwen2_5_VLForConditionalGeneration,
+    "qwen3_vl": Qwen3VLForConditionalGeneration,
     "qwen2_5_omni": Qwen2_5OmniThinkerForConditionalGeneration,
     "qwen2_5_omni_thinker": Qwen2_5OmniThinkerForConditionalGeneration,
 }
