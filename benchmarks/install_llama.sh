@@ -24,7 +24,7 @@ nice -n 12 cmake -G Ninja -S "$source" -B "$home/build" \
     -DLLAMA_USE_PREBUILT_UI=OFF -DLLAMA_OPENSSL=OFF -DLLAMA_SUBPROCESS=OFF
 nice -n 12 cmake --build "$home/build" --target llama-server --parallel "${JOBS:-2}"
 
-python3 -m venv "$home"
+python3 -m venv "$(realpath "$home")"  # venv refuses a link
 pip="$home/bin/pip --quiet"
 $pip install 'torch==2.13.0+cpu' || $pip install torch==2.13.0 --index-url https://download.pytorch.org/whl/cpu
 $pip install 'transformers>=5.19,<6' sentencepiece protobuf numpy safetensors pyyaml
