@@ -31,6 +31,9 @@ FAMILIES = {
     "UltravoxModel": Family(
         "models.processing.ultravox:UltravoxProcessing", "models.families.ultravox:UltravoxModel"
     ),
+    "Qwen2AudioForConditionalGeneration": Family(
+        "models.processing.qwen2_audio:Qwen2AudioProcessing", "models.families.qwen2_audio:Qwen2AudioModel"
+    ),
     "LlavaForConditionalGeneration": Family(
         "models.processing.llava:LlavaProcessing", "models.families.llava:LlavaModel"
     ),

@@ -28,8 +28,8 @@ class WhisperConfig:
 
     @classmethod
     def of(cls, audio: Any) -> "WhisperConfig":
-        """audio: transformers' configuration of a Whisper model."""
-        if audio.model_type != "whisper" or audio.activation_function != "gelu":
+        """audio: transformers' configuration of a Whisper model, or of Qwen2-Audio's encoder."""
+        if audio.model_type not in ("whisper", "qwen2_audio_encoder") or audio.activation_function != "gelu":
             raise CheckpointError(
                 f"An audio encoder of the type {audio.model_type!r} with {audio.activation_function!r} "
                 "is not supported"
@@ -63,8 +63,15 @@ class WhisperEncoder:
 
         num_valid: only the first so many rows of the result are seen by the others; the rest are padding.
         """
+        return self.final_norm(self.transform(self.convolve(features), num_valid))
+
+    def convolve(self, features: torch.Tensor) -> torch.Tensor:
+        """[batch, mels, frames] -> [batch, ceil(frames / 2), width]."""
         x = F.gelu(F.conv1d(features, *self.conv1, padding=1))
-        x = F.gelu(F.conv1d(x, *self.conv2, stride=2, padding=1)).transpose(1, 2)
+        return F.gelu(F.conv1d(x, *self.conv2, stride=2, padding=1)).transpose(1, 2)
+
+    def transform(self, x: torch.Tensor, num_valid: int) -> torch.Tensor:
+        """Positions and all layers but for the final norm, on x [batch, rows, width]. num_valid: as above."""
         x = x + self.positions[: x.shape[1]]
 
         def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
@@ -74,7 +81,7 @@ class WhisperEncoder:
             x = block(x, attention)
             if x.dtype is torch.float16:
                 x = x.clamp(-_FLOAT16_LIMIT, _FLOAT16_LIMIT)
-        return self.final_norm(x)
+        return x
 
 
 def take_convolution(

@@ -9,7 +9,7 @@ from engine.runner import build_runner
 from engine.warm_up import warm_up
 from models.checkpoint import Checkpoint
 from models.loader import load_model
-from tests import checkpoints, checkpoints_qwen
+from tests import checkpoints, checkpoints_qwen, checkpoints_qwen_audio
 
 FAMILIES = (
     checkpoints.tiny_llama,
@@ -17,6 +17,7 @@ FAMILIES = (
     checkpoints_qwen.tiny_qwen2_vl,
     checkpoints_qwen.tiny_qwen3_vl,
     checkpoints_qwen.tiny_qwen2_5_omni,
+    checkpoints_qwen_audio.tiny_qwen2_audio,
 )
 
 

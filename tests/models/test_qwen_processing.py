@@ -17,6 +17,7 @@ from kvcache.spans import MediaSpan
 from models.checkpoint import Checkpoint
 from models.processing.base import MediaError, MediaLayout
 from models.processing.image import LOW_DETAIL_PIXELS, PatchedImages
+from models.processing.mel_sounds import MelSounds
 from models.processing.qwen2_5_omni import Qwen2_5OmniProcessing
 from models.processing.qwen2_vl import Qwen2VLProcessing, mrope_positions
 from tests import checkpoints_qwen as tiny
@@ -145,7 +146,7 @@ def omni(tmp_path_factory: pytest.TempPathFactory) -> Qwen2_5OmniProcessing:
 def short_extractor(seconds: int) -> tuple[Qwen2_5OmniProcessing, WhisperFeatureExtractor]:
     settings = {**tiny.SOUNDS, "chunk_length": seconds}
     names, ids = {"image": "<|IMAGE|>", "audio": "<|AUDIO|>"}, {"image": 1, "audio": 2}
-    own = Qwen2_5OmniProcessing(PatchedImages({}), settings, names, ids)
+    own = Qwen2_5OmniProcessing(PatchedImages({}), MelSounds(settings), names, ids)
     return own, WhisperFeatureExtractor(feature_size=128, chunk_length=seconds)
 
 

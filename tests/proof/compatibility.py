@@ -14,6 +14,7 @@ PROVED = {
     "qwen2_5_vl": "Qwen2_5_VLForConditionalGeneration",
     "qwen3_vl": "Qwen3VLForConditionalGeneration",
     "qwen2_5_omni": "Qwen2_5OmniForConditionalGeneration",
+    "qwen2_audio": "Qwen2AudioForConditionalGeneration",
     "llava": "LlavaForConditionalGeneration",
     "ultravox": "UltravoxModel",
 }
@@ -72,6 +73,12 @@ REFUSALS = (
         "qwen3_vl", {"vision_config": {"hidden_act": "mish"}}, "a vision tower with an unknown activation"
     ),
     Refusal("qwen3_vl", {"vision_config": {"out_hidden_size": 32}}, "a vision tower of another width"),
+    Refusal(
+        "qwen2_audio", {"audio_config": {"activation_function": "relu"}}, "an encoder with another activation"
+    ),
+    Refusal(
+        "qwen2_audio", {"audio_config": {"max_source_positions": 150}}, "an encoder and sounds of two lengths"
+    ),
     Refusal("llava", {"vision_config": {"model_type": "siglip_vision_model"}}, "a tower other than CLIP's"),
     Refusal("llava", {"vision_config": {"image_size": 84}}, "a tower and prepared pictures of two sizes"),
     Refusal("ultravox", {"num_projector_layers": 2}, "a projector with transformer layers"),

@@ -12,7 +12,7 @@ from tokenizers import Tokenizer
 from models.checkpoint import Checkpoint
 from models.interface import ServedModel
 from models.loader import load_model
-from tests import checkpoints, checkpoints_llava, checkpoints_qwen
+from tests import checkpoints, checkpoints_llava, checkpoints_qwen, checkpoints_qwen_audio
 from tests.proof.llava_reference import LlavaReference
 from tests.proof.prompts import picture, sound, words
 from tests.proof.reference import Piece, Reference
@@ -43,6 +43,7 @@ FAMILIES = {
     "qwen2_5_vl": Family(checkpoints_qwen.tiny_qwen2_5_vl, ("image",)),
     "qwen3_vl": Family(checkpoints_qwen.tiny_qwen3_vl, ("image",)),
     "qwen2_5_omni": Family(checkpoints_qwen.tiny_qwen2_5_omni, ("image", "audio")),
+    "qwen2_audio": Family(checkpoints_qwen_audio.tiny_qwen2_audio, ("audio",)),
     "llava": Family(checkpoints_llava.tiny_llava, ("image",), LlavaReference),
     "ultravox": Family(checkpoints.tiny_ultravox, ("audio",), UltravoxReference),
 }

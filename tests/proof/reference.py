@@ -16,6 +16,7 @@ from transformers import (
     AutoModelForCausalLM,
     Qwen2_5_VLForConditionalGeneration,
     Qwen2_5OmniThinkerForConditionalGeneration,
+    Qwen2AudioForConditionalGeneration,
     Qwen2VLForConditionalGeneration,
     Qwen3VLForConditionalGeneration,
     WhisperFeatureExtractor,
@@ -105,6 +106,7 @@ _MODELS = {
     "qwen2_vl": Qwen2VLForConditionalGeneration,
     "qwen2_5_vl": Qwen2_5_VLForConditionalGeneration,
     "qwen3_vl": Qwen3VLForConditionalGeneration,
+    "qwen2_audio": Qwen2AudioForConditionalGeneration,
     "qwen2_5_omni": Qwen2_5OmniThinkerForConditionalGeneration,
     "qwen2_5_omni_thinker": Qwen2_5OmniThinkerForConditionalGeneration,
 }
