@@ -48,13 +48,15 @@ typedef struct {
 } Step;
 
 typedef struct {
-    float *hidden, *qkv, *attended, *parts;
+    float *hidden, *qkv, *results;
     float *cos, *sin; /* [rows][head_dim / 2] */
-    void *operands, *activated; /* operands: one piece a thread, operand_stride bytes apart */
+    void *attended, *activated, *operands; /* operands: one piece a thread, operand_stride bytes apart */
     long operand_stride;
     Work *work; /* one for each sight */
     Share *shares; /* one for each thread */
 } Scratch;
+
+#define ROWS_NORMED_ALONE 32
 
 static int weight_type(const Decoder *d) { return d->layers[0].qkv.type; }
 
@@ -64,14 +66,14 @@ static long lay_out(const Decoder *d, const Step *s, int num_threads, Scratch *x
     long rows = s->num_rows, used = 0, type = weight_type(d);
     const Heads *h = &d->heads;
     long attended = (long)h->num_heads * h->head_dim;
-    long widest = d->hidden_size > attended ? d->hidden_size : attended, most_slots = 0;
+    long most_results = 0;
 #define TAKE(field, bytes) x->field = (void *)(memory + used), used += rounded(bytes)
     TAKE(hidden, rows * d->hidden_size * 4);
     TAKE(qkv, rows * (attended + 2L * h->num_kv_heads * h->head_dim) * 4);
-    TAKE(attended, rows * attended * 4);
+    TAKE(attended, rows * attended * operand_bytes(type));
     TAKE(activated, rows * d->intermediate_size * operand_bytes(type));
-    x->operand_stride = rounded(rows * widest * operand_bytes(type));
-    TAKE(operands, num_threads * x->operand_stride);
+    x->operand_stride = rows > ROWS_NORMED_ALONE ? 0 : rounded(rows * d->hidden_size * operand_bytes(type));
+    TAKE(operands, x->operand_stride ? num_threads * x->operand_stride : rows * d->hidden_size * operand_bytes(type));
     TAKE(cos, rows * h->head_dim * 2);
     TAKE(sin, rows * h->head_dim * 2);
     TAKE(work, s->num_sights * sizeof(Work));
@@ -79,18 +81,15 @@ static long lay_out(const Decoder *d, const Step *s, int num_threads, Scratch *x
     for (int i = 0; i < s->num_sights; i++) {
         Work counted = {0};
         plan_work(h, &s->sights[i], rows, &counted);
-        if (counted.num_slots > most_slots) most_slots = counted.num_slots;
+        long results = num_results(h, &counted, num_threads);
+        if (results > most_results) most_results = results;
         Work w = {.units = (void *)(memory + used)};
         used += rounded(counted.num_units * sizeof(Unit));
         if (memory) plan_work(h, &s->sights[i], rows, &w), x->work[i] = w;
     }
-    TAKE(parts, most_slots * h->num_heads * (h->head_dim + 2) * 4);
+    TAKE(results, most_results * 4);
 #undef TAKE
     return used;
-}
-
-static void to_operand(const float *x, long count, int type, void *out) {
-    for (long i = 0; i < count; i += LANES) store_from_float(operand_type(type), out, i, load(x + i));
 }
 
 /* out = x / rms(x) * weight, each [size]. */
@@ -101,12 +100,19 @@ static void norm_row(const float *x, const float *weight, float eps, int size, i
     for (int i = 0; i < size; i += LANES) store_from_float(type, out, i, load(x + i) * factor * load(weight + i));
 }
 
-/* Each thread norms all rows for itself: cheaper than waiting for others. */
+/* Few rows each thread norms for itself, which is cheaper than waiting for others; many they share. */
 static void norm_operand(const Decoder *d, const Step *s, const Scratch *x, const float *weight, char *out) {
-    int type = weight_type(d);
-    for (long r = 0; r < s->num_rows; r++)
-        norm_row(x->hidden + r * d->hidden_size, weight, d->eps, d->hidden_size, operand_type(type),
-                 out + r * d->hidden_size * operand_bytes(type));
+    int type = operand_type(weight_type(d));
+#define NORM(r)                                                                                 \
+    norm_row(x->hidden + (r) * d->hidden_size, weight, d->eps, d->hidden_size, type,            \
+             out + (r) * d->hidden_size * bytes_of(type))
+    if (s->num_rows <= ROWS_NORMED_ALONE) {
+        for (long r = 0; r < s->num_rows; r++) NORM(r);
+        return;
+    }
+#pragma omp for schedule(static)
+    for (long r = 0; r < s->num_rows; r++) NORM(r);
+#undef NORM
 }
 
 INLINE vfloat load_or_zero(const float *maybe, long at) { return maybe ? load(maybe + at) : (vfloat){0}; }
@@ -212,32 +218,6 @@ static void rotate_and_write(const Decoder *d, const Layer *l, const Step *s, co
         }
 }
 
-/* Results lie [slot][head][head_dim + 2], where the heads of a group are those of a unit, row by row. */
-static void attend(const Heads *h, const Sight *sight, const Work *work, const float *q, long q_stride,
-                   void *keys, void *values, float *results, float *out) {
-    int group = h->num_heads / h->num_kv_heads, dim = h->head_dim;
-    long size = dim + 2L;
-#pragma omp for collapse(2) schedule(dynamic, 1)
-    for (int i = 0; i < work->num_units; i++)
-        for (int kv_head = 0; kv_head < h->num_kv_heads; kv_head++) {
-            const Unit *u = &work->units[i];
-            attend_unit(h, sight, u, kv_head, q + u->first_row * q_stride + (long)kv_head * group * dim, q_stride, keys,
-                        values, results + ((long)u->slot * h->num_heads + (long)kv_head * u->num_rows * group) * size);
-        }
-#pragma omp for schedule(static)
-    for (int i = 0; i < work->num_units; i++) {
-        const Unit *u = &work->units[i];
-        if (i && u->first_row == u[-1].first_row) continue; /* its group of rows was joined at its first unit */
-        for (int r = 0; r < u->num_rows; r++)
-            for (int head = 0; head < h->num_heads; head++) {
-                long row = (long)(head / group) * u->num_rows * group + r * group + head % group;
-                join_parts(results + ((long)u->slot * h->num_heads + row) * size, u->num_parts,
-                           (long)u->num_rows * h->num_heads * size, dim,
-                           out + ((long)(u->first_row + r) * h->num_heads + head) * dim);
-            }
-    }
-}
-
 static void add_rows(const Decoder *d, const Step *s, const Scratch *x, int layer) {
     int type = weight_type(d);
     for (const Added *a = s->added; a < s->added + s->num_added; a++) {
@@ -260,10 +240,9 @@ static void run_layers(const Decoder *d, const Step *s, const Scratch *x) {
         norm_operand(d, s, x, l->input_norm, operand);
         project_qkv(l, s, x, operand, &worker);
         rotate_and_write(d, l, s, x);
-        attend(&d->heads, &s->sights[l->sight], &x->work[l->sight], x->qkv, l->qkv.num_outputs, l->keys,
-               l->values, x->parts, x->attended);
-        to_operand(x->attended, (long)s->num_rows * l->o.num_inputs, l->o.type, operand);
-        add_product(&l->o, l->o_bias, s, x, operand, &worker);
+        attend(&(Attention){&d->heads, &s->sights[l->sight], &x->work[l->sight], x->qkv, l->qkv.num_outputs, l->keys,
+                            l->values, x->results, x->attended, operand_type(l->o.type)});
+        add_product(&l->o, l->o_bias, s, x, x->attended, &worker);
         norm_operand(d, s, x, l->post_norm, operand);
         gate_and_up(l, s, x, operand, &worker);
         add_product(&l->down, l->down_bias, s, x, x->activated, &worker);
@@ -335,12 +314,13 @@ int attend_rows(const Heads *h, const Sight *sight, int num_rows, const float *q
     Work w = {0};
     plan_work(h, sight, num_rows, &w);
     long units = rounded(w.num_units * sizeof(Unit));
-    char *memory = aligned_alloc(64, units + rounded((long)w.num_slots * h->num_heads * (h->head_dim + 2) * 4));
+    char *memory = aligned_alloc(64, units + rounded(num_results(h, &w, num_threads) * sizeof(float)));
     if (!memory) return -1;
     w.units = (void *)memory;
     plan_work(h, sight, num_rows, &w);
 #pragma omp parallel num_threads(num_threads)
-    attend(h, sight, &w, q, (long)h->num_heads * h->head_dim, keys, values, (float *)(memory + units), out);
+    attend(&(Attention){h, sight, &w, q, (long)h->num_heads * h->head_dim, keys, values, (float *)(memory + units), out,
+                        FLOAT32});
     free(memory);
     return 0;
 }

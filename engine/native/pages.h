@@ -14,6 +14,9 @@
 #define PAGE 16
 #define PAGES_AHEAD 4 /* asked for before they are used */
 
+/* Floats that a query's result takes: an element for each of the head's, the largest exponent, the sum of weights. */
+#define RESULT(dim) ((dim) + LANES)
+
 INLINE long bytes_of(int type) { return type == BFLOAT16 ? 2 : 4; }
 
 /* One head of a page of keys gets its key number t, float32 [dim]. */
@@ -114,7 +117,7 @@ INLINE void weigh(int type, float scale, int low, int high, int ld, float *score
     extent[1] = sum_of(total);
 }
 
-/* out [queries][dim + 2], `width` elements from `at` on: values weighted, at most ROWS_AT_ONCE queries. */
+/* out [queries][RESULT(dim)], `width` elements from `at` on: values weighted, at most ROWS_AT_ONCE queries. */
 INLINE void add_weighted(int type, int num_rows, int dim, const Pages *p, const char *weights, int ld, int at,
                          int width, int prefetches, float *out) {
     int lines = type == BFLOAT16 ? PAGE / 2 : PAGE;
@@ -128,8 +131,8 @@ INLINE void add_weighted(int type, int num_rows, int dim, const Pages *p, const 
         add_lines(type, num_rows, weights + n * PAGE * operand_bytes(type), ld, l, lines, left, right);
     }
     EACH_ROW {
-        store(out + r * (dim + 2L) + at, left[r]);
-        if (width == TILE) store(out + r * (dim + 2L) + at + LANES, right[r]);
+        store(out + r * (long)RESULT(dim) + at, left[r]);
+        if (width == TILE) store(out + r * (long)RESULT(dim) + at + LANES, right[r]);
     }
 }
 
@@ -141,14 +144,14 @@ static void add_values(int type, int dim, const Pages *p, const char *weights, i
             int rows = p->num_queries - r < at_once ? p->num_queries - r : at_once;
             const char *operand = weights + (long)r * ld * operand_bytes(type);
 #define CALL(type, n_rows) \
-    add_weighted(type, n_rows, dim, p, operand, ld, at, width, r == 0, out + r * (dim + 2L))
+    add_weighted(type, n_rows, dim, p, operand, ld, at, width, r == 0, out + r * (long)RESULT(dim))
             WITH_ROWS(CALL, rows)
 #undef CALL
         }
 }
 
 /* q [queries][dim] float32. lows, highs [queries]: which of the pages' keys a query sees.
- * out [queries][dim + 2]: weighted sum of values, largest exponent, sum of weights. */
+ * out [queries][RESULT(dim)]: weighted sum of values, largest exponent, sum of weights. */
 static void attend_pages(int type, int dim, Pages *p, const int *lows, const int *highs, const float *q, float scale,
                          float *out) {
     int queries = p->num_queries, ld = (p->num_pages + 1) / 2 * TILE;
@@ -161,7 +164,7 @@ static void attend_pages(int type, int dim, Pages *p, const int *lows, const int
     score_pages(type, dim, p, operand, ld, scores);
     for (int i = 0; i < queries; i++)
         weigh(type, scale, lows[i], highs[i], ld, scores + (long)i * ld, weights + (long)i * ld * operand_bytes(type),
-              out + i * (dim + 2L) + dim);
+              out + i * (long)RESULT(dim) + dim);
     int end = p->num_pages - 1, before_end = end * PAGE;
     if (p->last < p->num_pages * PAGE) {
         const uint32_t *page = (const uint32_t *)p->values[end];

@@ -35,7 +35,11 @@ INLINE void store(float *p, vfloat v) { memcpy(p, &v, sizeof v); }
 INLINE vfloat widen(const uint16_t *p) {
     vhalf h;
     memcpy(&h, p, sizeof h);
+#ifdef __AVX512F__
+    return (vfloat)((vuint)_mm512_cvtepu16_epi32((__m256i)h) << 16); /* GCC makes five instructions of the below */
+#else
     return (vfloat)(__builtin_convertvector(h, vuint) << 16);
+#endif
 }
 
 /* To the nearest bfloat16, ties to even. NaN stays NaN: its upper half keeps the quiet bit. */
@@ -126,27 +130,5 @@ INLINE vfloat exp2_of(vfloat x) {
     return blend(n < -126.0f, (vfloat){0}, (vfloat)((vint)p + (__builtin_convertvector(n, vint) << 23)));
 #endif
 }
-
-#ifdef __AVX512F__
-/* Rows become columns: for each bit of a row's number, rows that differ in it swap the lanes that do. */
-INLINE void transpose_16(__m512i v[LANES]) {
-    __m512i u[LANES];
-#define EACH_PAIR(step) _Pragma("GCC unroll 16") for (int i = 0; i < LANES; i++) if (!(i & (step)))
-    EACH_PAIR(1) u[i] = _mm512_unpacklo_epi32(v[i], v[i + 1]), u[i + 1] = _mm512_unpackhi_epi32(v[i], v[i + 1]);
-    EACH_PAIR(2) { /* from here on v[4 a + b] has, in its quarter c, lane 4 c + b of the rows 4 a .. 4 a + 3 */
-        v[i + (i & 1)] = _mm512_unpacklo_epi64(u[i], u[i + 2]);
-        v[i + (i & 1) + 1] = _mm512_unpackhi_epi64(u[i], u[i + 2]);
-    }
-    EACH_PAIR(4) {
-        u[i] = _mm512_shuffle_i32x4(v[i], v[i + 4], 0x88);
-        u[i + 4] = _mm512_shuffle_i32x4(v[i], v[i + 4], 0xdd);
-    }
-    EACH_PAIR(8) {
-        v[i] = _mm512_shuffle_i32x4(u[i], u[i + 8], 0x88);
-        v[i + 8] = _mm512_shuffle_i32x4(u[i], u[i + 8], 0xdd);
-    }
-#undef EACH_PAIR
-}
-#endif
 
 #endif
