@@ -32,21 +32,25 @@ def main(argv: list[str] | None = None) -> int:
         "cores": len(os.sched_getaffinity(0)),
         "python": platform.python_version(),
     }
-    if options.url:
-        rounds["server"] = [
-            asyncio.run(_measure(options.url, options.model, options, seed, console))
-            for seed in range(options.rounds)
-        ]
-    else:
-        _in_turn(options, rounds, facts, console)
+    try:
+        _rounds(options, rounds, facts, console)
+    finally:  # what was measured before something failed is kept
+        if options.json and rounds:
+            report.write_json(rounds, facts, options.json)
     console.print(report.table(rounds))
     for peer in options.peer:
         console.print(report.ratios(rounds, "intarsia", peer))
-    if options.json:
-        report.write_json(rounds, facts, options.json)
     if options.plot:
         report.plot(rounds, options.plot)
     return 0
+
+
+def _rounds(options: argparse.Namespace, rounds: report.Rounds, facts: dict, console: Console) -> None:
+    if not options.url:
+        return _in_turn(options, rounds, facts, console)
+    for seed in range(options.rounds):
+        results = asyncio.run(_measure(options.url, options.model, options, seed, console))
+        rounds.setdefault("server", []).append(results)
 
 
 def _in_turn(options: argparse.Namespace, rounds: report.Rounds, facts: dict, console: Console) -> None:
@@ -86,9 +90,10 @@ async def _measure(
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="intarsia bench", description=__doc__)
-    parser.add_argument("--url", help="base URL of a server that runs, with /v1")
-    parser.add_argument("--model", default="bench", help="the model's name there")
-    parser.add_argument("--checkpoint", type=Path, help="start servers on this directory")
+    measured = parser.add_mutually_exclusive_group(required=True)
+    measured.add_argument("--url", help="base URL of a server that runs, with /v1")
+    measured.add_argument("--checkpoint", type=Path, help="start servers on this directory")
+    parser.add_argument("--model", default="bench", help="the model's name at --url")
     parser.add_argument(
         "--peer", action="append", default=[], choices=PEER_NAMES, help="repeatable; made by `make peer-NAME`"
     )

@@ -3,10 +3,13 @@
 import json
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 
 import pytest
 
+from benchmarks import server_process
 from benchmarks.cli import main
 from benchmarks.workloads import WORKLOADS, chats
 
@@ -108,6 +111,22 @@ def test_failed_answer_is_an_error_and_no_measurement(scripted, tmp_path, events
     (cell,) = measure(scripted, tmp_path, "--workload", "text", "--concurrency", "1", "--chats", "2")
     assert cell["num_errors"] == 2
     assert cell["output_tokens_per_s"] == 0
+
+
+def test_what_was_measured_before_a_failure_is_kept(scripted, tmp_path, monkeypatch):
+    @contextmanager
+    def started(name, *_):
+        if name != "intarsia":
+            raise RuntimeError("it does not come up")
+        yield SimpleNamespace(base_url=scripted.url, model="bench", ready_s=3.0, resident_mib=lambda: 100)
+
+    monkeypatch.setattr(server_process, "started", started)
+    written = tmp_path / "results.json"
+    words = ["--checkpoint", "nowhere", "--peer", "vllm-cpu", "--workload", "text", "--concurrency", "1"]
+    with pytest.raises(RuntimeError, match="does not come up"):
+        main([*words, "--json", str(written)])
+    rounds = json.loads(written.read_text())["rounds"]
+    assert [cell["workload"] for cell in rounds["intarsia"][0]] == ["text"]
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)
