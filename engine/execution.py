@@ -41,8 +41,9 @@ class Execution:
         self._exhausted = exhausted
 
     def run(self, step: Step) -> Iterator[tuple[Sequence, SampledToken]]:
-        """Encode, compute, publish. Yields new tokens, each after its row was published; finish sequences
-        meanwhile."""
+        """Copy, encode, compute, publish. Yields new tokens, each after its row was published; finish
+        sequences meanwhile."""
+        self._runner.copy_blocks(step.copies)
         self._runner.drop_encodings(step.evicted)
         rows = step.rows
         if step.encode and (failed := self._encode(step.encode)):

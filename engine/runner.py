@@ -18,6 +18,7 @@ from engine.sampler import sample
 from engine.step import EncodeItem, RowFault, SampledToken, StepRow
 from engine.threads import num_step_threads
 from kvcache.encodings import EncodingId
+from kvcache.match import BlockCopy
 from kvcache.pages import EncodingStore, KVPages
 from models.interface import EncoderInput, ServedModel
 from models.processing.base import MediaLayout
@@ -26,8 +27,8 @@ from models.processing.base import MediaLayout
 class Runner:
     """`StepRunner` on a loaded model. Owns pages and encodings; the scheduler says which are whose."""
 
-    def __init__(self, model: ServedModel, attention: AttentionBackend) -> None:
-        self.model, self.attention = model, attention
+    def __init__(self, model: ServedModel, attention: AttentionBackend, pages: KVPages) -> None:
+        self.model, self.attention, self.pages = model, attention, pages
         self._draw: Drawer = NativeDraw(attention.library) if isinstance(attention, NativeBackend) else draw
         self._encodings = EncodingStore()
         self._assembler = BatchAssembler(self._encodings.get, model.device)
@@ -36,6 +37,11 @@ class Runner:
     def is_row_invariant(self) -> bool:
         """A row's result is the same bits whatever is computed beside it, and however its prompt was cut."""
         return isinstance(getattr(getattr(self.model, "decoder", None), "fused", None), NativeDecoder)
+
+    @torch.inference_mode()
+    def copy_blocks(self, copies: Seq[BlockCopy]) -> None:
+        if copies:
+            self.pages.copy(copies)
 
     @torch.inference_mode()
     def encode(self, item: EncodeItem) -> None:
@@ -106,4 +112,4 @@ def build_runner(model: ServedModel, config: EngineConfig, num_blocks: int) -> R
     attention = choose_backend(config.attention_backend, spec, keys, values, num_threads)
     if isinstance(attention, NativeBackend):
         install_fused(model, attention)
-    return Runner(model, attention)
+    return Runner(model, attention, pages)

@@ -26,7 +26,8 @@ from engine.request import EngineRequest, Sequence, TokenMatcher
 from engine.step import Step, StepRow
 from engine.waiting import Waiter, WaitingQueue, age
 from kvcache.encodings import EncodingId
-from kvcache.manager import KVCacheManager, PrefixMatch
+from kvcache.manager import KVCacheManager
+from kvcache.match import PrefixMatch
 from kvcache.sequence import TokenSequence
 
 
@@ -109,7 +110,8 @@ class Scheduler:
         self._admit(budget)
         self.is_cut_short = budget.num_matches <= 0
         encode, evicted = self.plan.planned()
-        return Step([self._row(*row) for row in budget.rows], encode, evicted)
+        rows = [self._row(*row) for row in budget.rows]
+        return Step(rows, encode, evicted, self.cache.take_copies())
 
     def advance(self, rows: Iterable[StepRow]) -> None:
         """These staged rows have been computed: publish their blocks."""

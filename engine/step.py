@@ -6,6 +6,7 @@ from typing import NamedTuple, Protocol
 from engine.messages import TokenLogprobs
 from engine.request import Sequence
 from kvcache.encodings import EncodingId
+from kvcache.match import BlockCopy
 from models.processing.base import MediaLayout, PreparedMedia
 
 
@@ -30,11 +31,13 @@ class EncodeItem(NamedTuple):
 
 
 class Step(NamedTuple):
-    """evicted: encodings to drop before anything is encoded, since their room is taken."""
+    """evicted: encodings to drop before anything is encoded, since their room is taken. copies: what rows
+    begin with inside a block; once, before anything is computed."""
 
     rows: list[StepRow]
     encode: list[EncodeItem]
     evicted: Seq[EncodingId] = ()
+    copies: Seq[BlockCopy] = ()
 
     @property
     def num_tokens(self) -> int:
@@ -56,6 +59,10 @@ class RowFault(NamedTuple):
 
 class StepRunner(Protocol):
     """Turns a step into tokens. `Runner` does it with a model; tests of the scheduler with arithmetic."""
+
+    def copy_blocks(self, copies: Seq[BlockCopy]) -> None:
+        """All sources are read before any target is written."""
+        ...
 
     def encode(self, item: EncodeItem) -> None:
         """Run the encoder and hold the result. Raises if it failed; then nothing is held."""

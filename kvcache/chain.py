@@ -9,8 +9,9 @@ class CachedBlock:
     """A block that can be found: a node in the tree of prefixes.
 
     serial: never reused, unlike block numbers and (when they collide) keys, so it is what a child knows its
-    parent by. staged: written by the step in flight, which may fail yet. alive: False once forgotten, as all
-    its descendants are.
+    parent by. key: None for a tail, the last block of a sequence that ended before it was full: a leaf, found
+    by what it begins with. staged: written by the step in flight, which may fail yet. alive: False once
+    forgotten, as all its descendants are.
     """
 
     __slots__ = (
@@ -31,7 +32,7 @@ class CachedBlock:
         serial: int,
         parent: "CachedBlock | None",
         block: int,
-        key: BlockKey,
+        key: BlockKey | None,
         content: TokenBlock,
         namespace: bytes,
     ) -> None:
@@ -55,19 +56,19 @@ class BlockChain:
     since; where one is alive, so are all before it.
     """
 
-    __slots__ = ("_block_size", "_blocks", "_hash_bits", "namespace", "nodes")
+    __slots__ = ("_blocks", "_hash_bits", "block_size", "namespace", "nodes")
 
     def __init__(self, namespace: bytes, block_size: int, hash_bits: int) -> None:
         self.namespace = namespace
         self.nodes: list[CachedBlock] = []
-        self._block_size = block_size
+        self.block_size = block_size
         self._hash_bits = hash_bits
         self._blocks: list[tuple[BlockKey, TokenBlock]] = []
 
     def fork(self, num_nodes: int) -> "BlockChain":
         """A chain of the same sequence whose nodes, the first `num_nodes`, are its own; the keys are
         shared."""
-        chain = BlockChain(self.namespace, self._block_size, self._hash_bits)
+        chain = BlockChain(self.namespace, self.block_size, self._hash_bits)
         chain._blocks = self._blocks
         chain.nodes = self.nodes[:num_nodes]
         return chain
@@ -76,7 +77,7 @@ class BlockChain:
         """Cut and key the first `num_blocks` blocks of `tokens`, always the same sequence. IndexError if one
         is not full."""
         for index in range(len(self._blocks), num_blocks):
-            content = tokens.block(index, self._block_size)
+            content = tokens.block(index, self.block_size)
             parent = self.key(index - 1) if index else None
             key = block_key(parent, content.ids, content.spans, self.namespace, self._hash_bits)
             self._blocks.append((key, content))

@@ -14,13 +14,16 @@ class Holding:
     duplicates. staged: nodes that this step writes. duplicates: indices of blocks that this step writes
     although an equal one is held; that one is referenced until the step ends and then takes the own one's
     place in the table. borrowed: matched nodes that another owner stages in this step. orphaned: one of these
-    has come to nothing.
+    has come to nothing. num_written: tokens that the table holds for certain: those of the blocks that were
+    matched, then of every step that succeeded. num_staged: those it holds once the step in flight succeeds.
     """
 
     tokens: TokenSequence
     chain: BlockChain
     table: list[int]
     borrowed: list[CachedBlock]
+    num_written: int
+    num_staged: int
     staged: list[CachedBlock] = field(default_factory=list)
     duplicates: dict[int, CachedBlock] = field(default_factory=dict)
     orphaned: bool = False

@@ -1,33 +1,20 @@
 """The questions that a scheduler asks of the cache. Knows owners by number; neither requests nor tensors."""
 
 from collections.abc import Iterable
-from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from kvcache.block_keys import MAX_HASH_BITS
 from kvcache.chain import BlockChain, CachedBlock
 from kvcache.holding import Holding
+from kvcache.match import BlockCopy, PrefixMatch, Ranges, clamped, reach
 from kvcache.pool import BlockPool
 from kvcache.prefix import PrefixCache
 from kvcache.promises import Promises
 from kvcache.sequence import BLOCK_SIZE, TokenSequence
 
 
-class PrefixMatch(NamedTuple):
-    """How much of a prompt need not be computed.
-
-    num_tokens: a multiple of the block size, at most prompt length - 1, never inside an indivisible range.
-    blocks: the held blocks that cover it. awaits_promise: a running sequence has promised the blocks that
-    come next, and with them less would be left to compute.
-    """
-
-    num_tokens: int
-    blocks: tuple[int, ...]
-    awaits_promise: bool
-
-
 class KVCacheManager:
-    """Protocol, for each sequence: match -> allocate -> (grow, stage, commit | rollback)* -> free.
+    """Protocol, for each sequence: match -> allocate -> copies -> (grow, stage, commit | rollback)* -> free.
 
     `owner` is the scheduler's number of a sequence. A *step* lies between two calls of commit_step /
     rollback_step. Whoever holds a cached block holds all those before it, and a sequence's last blocks are
@@ -49,13 +36,13 @@ class KVCacheManager:
         self._prefix = PrefixCache()
         self._promises = Promises(block_size)
         self._owners: dict[int, Holding] = {}
+        self._copies: list[BlockCopy] = []
         self._chains: WeakKeyDictionary[TokenSequence, dict[bytes, BlockChain]] = WeakKeyDictionary()
         self.num_evicted_blocks = 0
 
-    def match(
-        self, tokens: TokenSequence, namespace: bytes, indivisible: tuple[tuple[int, int], ...] = ()
-    ) -> PrefixMatch:
-        """Longest cached prefix, among published blocks and those staged in this step. Changes nothing.
+    def match(self, tokens: TokenSequence, namespace: bytes, indivisible: Ranges = ()) -> PrefixMatch:
+        """Longest cached prefix: full blocks, published or staged in this step, then the beginning of a
+        published one. Changes nothing.
 
         indivisible: token ranges [start, end) that a hit may not end inside (bidirectional spans). Asking
         again for the same sequence costs little: keys are kept, and what was found is only checked for life.
@@ -63,18 +50,19 @@ class KVCacheManager:
         chain = self._chain(tokens, namespace)
         limit = self._num_reusable(tokens)
         found = self._prefix.find(chain, tokens, limit)
-        usable = self._clamp(found, indivisible)
-        further = (end for end in range(found + 1, limit + 1) if self._clamp(end, indivisible) > usable)
+        num_tokens, donor = reach(self._prefix, chain, tokens, found, indivisible)
+        ends = range(found + 1, limit + 1)
+        further = (end for end in ends if clamped(end * self.block_size, indivisible) > num_tokens)
         goal = next(further, None)
         awaits = goal is not None and self._promises.cover(tokens, chain, found, goal)
-        blocks = tuple(node.block for node in chain.nodes[:usable])
-        return PrefixMatch(usable * self.block_size, blocks, awaits)
+        blocks = tuple(node.block for node in chain.nodes[: num_tokens // self.block_size])
+        return PrefixMatch(num_tokens, blocks, awaits, donor)
 
     def allocate(
         self, owner: int, tokens: TokenSequence, namespace: bytes, match: PrefixMatch, num_tokens: int
     ) -> bool:
-        """Give `owner` the matched blocks plus fresh ones, so that `num_tokens` tokens have a place; promise
-        the prompt's blocks.
+        """Give `owner` the matched blocks plus fresh ones, so that `num_tokens` tokens, more than matched,
+        have a place; promise the prompt's blocks.
 
         False (and nothing changed) when there are too few free blocks, or when what was matched has been
         evicted since: match again. ValueError if the owner has blocks already. The manager keeps `tokens` (it
@@ -87,7 +75,8 @@ class KVCacheManager:
         if self._prefix.find(chain, tokens, self._num_reusable(tokens)) < num_matched:
             return False
         chain = chain.fork(num_matched)
-        if match.blocks != tuple(node.block for node in chain.nodes):
+        donor = match.donor
+        if match.blocks != tuple(node.block for node in chain.nodes) or (donor and not donor.alive):
             return False
         num_fresh = max(0, self._num_blocks_for(num_tokens) - num_matched)
         num_revived = sum(1 for block in match.blocks if not self._pool.count(block))
@@ -95,11 +84,26 @@ class KVCacheManager:
             return False
         for block in match.blocks:
             self._pool.acquire(block)
+        if donor:
+            self._refresh(donor.block)
+        table = [*match.blocks, *self._take(num_fresh)]
+        if donor:
+            self._copies.append(BlockCopy(donor.block, table[num_matched]))
         borrowed = [node for node in chain.nodes if node.staged]
-        self._owners[owner] = Holding(tokens, chain, [*match.blocks, *self._take(num_fresh)], borrowed)
+        num_written = num_matched * self.block_size
+        self._owners[owner] = Holding(tokens, chain, table, borrowed, num_written, num_written)
         num_full = len(tokens) // self.block_size
         self._promises.make(owner, tokens, chain, num_full)
         return True
+
+    def take_copies(self) -> list[BlockCopy]:
+        """What was allocated since the last call begins with these: do them all at once, before the step
+        computes.
+
+        A source may have been given away since; it is written in this step, so after it was copied.
+        """
+        copies, self._copies = self._copies, []
+        return copies
 
     def grow(self, owner: int, num_tokens: int) -> bool:
         """Add blocks so that `num_tokens` tokens in all have a place. False, nothing changed, when the pool
@@ -122,6 +126,7 @@ class KVCacheManager:
             raise ValueError(f"owner {owner} has no {num_computed_tokens} tokens, or no place for them")
         if held.orphaned:
             return
+        held.num_staged = num_computed_tokens
         nodes = held.chain.nodes
         held.chain.trim()
         num_full = num_computed_tokens // self.block_size
@@ -145,8 +150,10 @@ class KVCacheManager:
         returns, `free` them and start them again. Finished sequences are therefore freed after this call.
         """
         for held in self._owners.values():
+            held.num_written = held.num_staged
             for node in held.staged:
                 self._prefix.publish(node)
+                self._published(node)
             for index, node in held.duplicates.items():
                 own, held.table[index] = held.table[index], node.block
                 self._release(own)
@@ -157,6 +164,7 @@ class KVCacheManager:
         step; the scheduler must `free` them and start them again."""
         self._unstage([node for held in self._owners.values() for node in held.staged])
         for held in self._owners.values():
+            held.num_staged = held.num_written
             self._drop_duplicates(held, list(held.duplicates))
         return self._end_step()
 
@@ -172,6 +180,7 @@ class KVCacheManager:
         self._promises.withdraw(owner)
         self._unstage(held.staged)
         self._drop_duplicates(held, list(held.duplicates))
+        self._keep_tail(held)
         for block in reversed(held.table):
             self._release(block)
 
@@ -224,13 +233,6 @@ class KVCacheManager:
     def _num_blocks_for(self, num_tokens: int) -> int:
         return -(-num_tokens // self.block_size)
 
-    def _clamp(self, num_blocks: int, indivisible: tuple[tuple[int, int], ...]) -> int:
-        """The most blocks, at most `num_blocks`, that do not end inside an indivisible range."""
-        end = num_blocks * self.block_size
-        while inside := [start for start, stop in indivisible if start < end < stop]:
-            end = min(inside) // self.block_size * self.block_size
-        return end // self.block_size
-
     def _take(self, num_blocks: int) -> list[int]:
         return [self._take_one() for _ in range(num_blocks)]
 
@@ -239,6 +241,29 @@ class KVCacheManager:
         if node := self._prefix.at(block):
             self.num_evicted_blocks += self._forget(node)
         return block
+
+    def _refresh(self, block: int) -> None:
+        """It was of use: if it is free, it is now the last to be handed out."""
+        self._pool.acquire(block)
+        self._release(block)
+
+    def _keep_tail(self, held: Holding) -> None:
+        """Make what was written past the full blocks findable, unless as much is known already."""
+        num_full, num_rest = divmod(held.num_written, self.block_size)
+        held.chain.trim()
+        if not num_rest or len(held.chain.nodes) != num_full:
+            return
+        content = held.tokens.piece(num_full * self.block_size, held.num_written)
+        parent = held.chain.nodes[-1] if num_full else None
+        known = self._prefix.beginnings.longest(parent, held.chain.namespace, content)
+        if not known or known.num_tokens < num_rest:
+            self._published(self._prefix.keep_tail(held.chain, held.table[num_full], content))
+
+    def _published(self, node: CachedBlock) -> None:
+        """Shorter beginnings of it are of no more use."""
+        for tail in self._prefix.beginnings.superseded(node):
+            if tail is not node:
+                self._forget(tail)
 
     def _release(self, block: int) -> None:
         self._pool.release(block, reusable=self._prefix.at(block) is not None)

@@ -2,10 +2,12 @@
 
 import math
 import mmap
+from collections.abc import Sequence
 
 import torch
 
 from kvcache.encodings import EncodingId
+from kvcache.match import BlockCopy
 from kvcache.sequence import BLOCK_SIZE
 
 
@@ -44,6 +46,12 @@ class KVPages:
     def layer(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Keys and values of one layer: views, each [num_blocks, block_size, num_kv_heads, head_dim]."""
         return self.pages[index, 0], self.pages[index, 1]
+
+    def copy(self, copies: Sequence[BlockCopy]) -> None:
+        """Whole blocks in all layers, whatever order a back end keeps within them. All sources are read
+        first."""
+        sources, targets = (list(numbers) for numbers in zip(*copies, strict=True))
+        self.pages[:, :, targets] = self.pages[:, :, sources]
 
 
 def _untouched_zeros(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:

@@ -3,20 +3,22 @@ counts."""
 
 from itertools import count
 
+from kvcache.beginnings import Beginnings
 from kvcache.block_keys import BlockKey
 from kvcache.chain import BlockChain, CachedBlock
-from kvcache.sequence import TokenSequence
+from kvcache.sequence import TokenBlock, TokenSequence
 
 
 class PrefixCache:
-    """A tree of cached blocks with an index by key.
+    """A tree of cached blocks with an index by key, and one by beginning for hits that end inside a block.
 
-    Protocol, for each block: stage -> publish (its step succeeded) or forget (it failed, or its memory is
-    reused). The key only narrows the search: a hit has the same token ids, the same parts of the same media,
-    the same namespace and the same parent.
+    Protocol, for each full block: stage -> publish (its step succeeded) or forget (it failed, or its memory
+    is reused). The key only narrows the search: a hit has the same token ids, the same parts of the same
+    media, the same namespace and the same parent.
     """
 
     def __init__(self) -> None:
+        self.beginnings = Beginnings()
         self._index: dict[BlockKey, list[CachedBlock]] = {}
         self._by_block: dict[int, CachedBlock] = {}
         self._serials = count(1)
@@ -58,19 +60,33 @@ class PrefixCache:
         """Make the chain's first block past its nodes findable in `block`, which the step in flight
         writes."""
         index = len(chain.nodes)
+        key = chain.key(index)
+        node = self._append(chain, block, key, chain.content(index))
+        self._index.setdefault(key, []).append(node)
+        return node
+
+    def keep_tail(self, chain: BlockChain, block: int, content: TokenBlock) -> CachedBlock:
+        """What a sequence has written to the block after its full ones, all of which are the chain's
+        nodes."""
+        node = self._append(chain, block, None, content)
+        self.publish(node)
+        return node
+
+    def _append(
+        self, chain: BlockChain, block: int, key: BlockKey | None, content: TokenBlock
+    ) -> CachedBlock:
         parent = chain.nodes[-1] if chain.nodes else None
         assert block not in self._by_block, f"block {block} holds something else"
-        key = chain.key(index)
-        node = CachedBlock(next(self._serials), parent, block, key, chain.content(index), chain.namespace)
+        node = CachedBlock(next(self._serials), parent, block, key, content, chain.namespace)
         if parent:
             parent.children[node.serial] = node
-        self._index.setdefault(key, []).append(node)
         self._by_block[block] = node
         return node
 
     def publish(self, node: CachedBlock) -> None:
         """The step that wrote it has succeeded."""
         node.staged = False
+        self.beginnings.add(node)
 
     def forget(self, node: CachedBlock) -> list[CachedBlock]:
         """Drop a node and its descendants (their parent's serial is never seen again). Returns what was
@@ -88,6 +104,9 @@ class PrefixCache:
         node.parent = None
         node.children = {}
         del self._by_block[node.block]
+        self.beginnings.remove(node)
+        if node.key is None:
+            return
         bucket = self._index[node.key]
         bucket.remove(node)
         if not bucket:
@@ -97,9 +116,13 @@ class PrefixCache:
         """AssertionError unless index, tree and blocks tell the same story."""
         indexed = [node for bucket in self._index.values() for node in bucket]
         assert all(self._index.values()), "an empty bucket was left behind"
-        assert {n.serial: n for n in indexed} == {n.serial: n for n in self._by_block.values()}
-        assert len(indexed) == len(self._by_block), "a node is indexed twice"
-        for node in indexed:
+        nodes = {node.serial: node for node in self._by_block.values()}
+        tails = {serial: node for serial, node in nodes.items() if node.key is None}
+        assert {n.serial: n for n in indexed} | tails == nodes
+        assert len(indexed) + len(tails) == len(nodes), "a node is indexed twice"
+        assert not any(tail.children or tail.staged for tail in tails.values())
+        self.beginnings.check_integrity({s: node for s, node in nodes.items() if not node.staged})
+        for node in nodes.values():
             assert node.alive
             assert self._by_block[node.block] is node
             assert all(c.parent is node and c.parent_serial == node.serial for c in node.children.values())

@@ -4,18 +4,30 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from kvcache.keys import MediaKey
 from kvcache.spans import MediaSpan, clip
 
 BLOCK_SIZE = 16
 """Tokens in a block of the cache, everywhere."""
 
 
+Unit = tuple[int, MediaKey | None, int]
+"""What one token is: its id, and the media and the part of it that it stands for."""
+
+
 class TokenBlock(NamedTuple):
-    """One full block: its token ids, and the spans within it, clipped (positions are relative to the
-    block)."""
+    """A block's token ids, and the spans within it, clipped (positions are relative to the block)."""
 
     ids: tuple[int, ...]
     spans: tuple[MediaSpan, ...]
+
+    def units(self) -> list[Unit]:
+        """What each token is: equal units after the same prefix have the same keys and values."""
+        units: list[Unit] = [(token, None, 0) for token in self.ids]
+        for span in self.spans:
+            for at in range(span.start, span.end):
+                units[at] = (self.ids[at], span.key, span.offset + at - span.start)
+        return units
 
 
 class TokenSequence:
@@ -61,9 +73,11 @@ class TokenSequence:
             raise IndexError(
                 f"block {index} of {size} tokens is not full in a sequence of {len(self.ids)} tokens"
             )
-        return TokenBlock(
-            tuple(self.ids[start : start + size]), tuple(self.spans_within(start, start + size))
-        )
+        return self.piece(start, start + size)
+
+    def piece(self, start: int, end: int) -> TokenBlock:
+        """Tokens [start, end)."""
+        return TokenBlock(tuple(self.ids[start:end]), tuple(self.spans_within(start, end)))
 
     def shares_prefix(self, other: "TokenSequence", num_tokens: int) -> bool:
         """Whether the first `num_tokens` tokens of both are the same: ids, media and the media's parts."""

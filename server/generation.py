@@ -90,10 +90,10 @@ class Answering:
 
     @property
     def cache_tokens(self) -> CacheTokens:
-        """What is written is counted from the prompt's whole blocks, also those yet to be computed."""
-        block_size = self._runtime.engine.info.block_size
-        num_full = self.asked.prompt_tokens.total // block_size * block_size
-        return CacheTokens(self.num_cached_tokens, max(0, num_full - self.num_cached_tokens))
+        """What is written counts tokens yet to be computed too. The last one always is; where all before it
+        was found it may have been there as well, and is not counted."""
+        num_computed = self.asked.prompt_tokens.total - self.num_cached_tokens
+        return CacheTokens(self.num_cached_tokens, num_computed if num_computed > 1 else 0)
 
     @property
     def num_tokens(self) -> int:

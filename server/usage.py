@@ -22,8 +22,8 @@ class PromptTokens(NamedTuple):
 
 
 class CacheTokens(NamedTuple):
-    """read: prompt tokens that were not computed for this request. written: those that it added to the cache,
-    as far as they fill blocks."""
+    """read: prompt tokens that were not computed for this request. written: those that it added to the
+    cache."""
 
     read: int = 0
     written: int = 0

@@ -2,9 +2,7 @@
 
 from server.schema.field import Field, Section, harmless, honoured, refused, sections_in
 
-_BREAKPOINT = harmless(
-    "prompt_cache_breakpoint", "every full block of a prompt is cached; no marks are needed"
-)
+_BREAKPOINT = harmless("prompt_cache_breakpoint", "every prompt is cached; no marks are needed")
 _UUID = honoured(
     "uuid",
     "1 to 256 characters: your own name for this content, bound to API key, `cache_salt` and the bytes that "

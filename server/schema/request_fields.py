@@ -59,9 +59,7 @@ CHAT = Section(
         harmless(
             "prompt_cache_key", "the cache finds prompts by content; a routing hint has nothing to route"
         ),
-        harmless(
-            "prompt_cache_options", "every full block of a prompt is cached, for as long as memory lasts"
-        ),
+        harmless("prompt_cache_options", "every prompt is cached, for as long as memory lasts"),
         harmless("prompt_cache_retention", "cached for as long as memory lasts"),
         harmless("prediction", "a hint for speed that never changes an answer; not used"),
         refused("service_tier", "there is one tier", ("auto", "default")),

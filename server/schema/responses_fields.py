@@ -2,7 +2,7 @@
 
 from server.schema.field import Field, Section, sections_in
 
-_CACHED = "every full block of a prompt is cached, for as long as memory lasts"
+_CACHED = "every prompt is cached, for as long as memory lasts"
 _BREAKPOINT = Field("prompt_cache_breakpoint", "harmless", _CACHED)
 _STATUS = Field("status", "harmless", "an item is taken as it stands")
 _ID = Field("id", "harmless", "nothing is stored, so an id finds nothing")

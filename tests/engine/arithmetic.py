@@ -98,6 +98,15 @@ class ArithmeticRunner:
         for encoding in encodings:
             del self.encodings[encoding]
 
+    def copy_blocks(self, copies):
+        read = [self._block(copy.source) for copy in copies]
+        for copy, values in zip(copies, read, strict=True):
+            start = copy.target * BLOCK_SIZE
+            self.pages[start : start + BLOCK_SIZE] = values
+
+    def _block(self, block):
+        return self.pages[block * BLOCK_SIZE : (block + 1) * BLOCK_SIZE]
+
     def encode(self, item):
         if self.raise_in_encode:
             raise MemoryError

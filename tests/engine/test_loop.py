@@ -190,9 +190,9 @@ def test_counters() -> None:
     house.run()
     stats = house.stats
     assert (stats.num_running, stats.num_waiting, stats.num_free_blocks) == (0, 0, stats.num_blocks)
-    assert (stats.num_computed_prompt_tokens, stats.num_cached_prompt_tokens) == (12, 8)
+    assert (stats.num_computed_prompt_tokens, stats.num_cached_prompt_tokens) == (11, 9)
     assert (stats.num_generated_tokens, stats.num_finished, stats.num_steps) == (6, 2, 6)
-    assert house.cached == {"a": 0, "b": 8}
+    assert house.cached == {"a": 0, "b": 9}
 
 
 def test_short_memory_fails_only_whoever_asks_too_much_and_says_come_again(monkeypatch) -> None:

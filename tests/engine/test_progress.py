@@ -178,7 +178,7 @@ def test_a_covered_span_is_never_asked_for() -> None:
     house.run()
     house.check_all_done()
     assert house.num_asked == 1
-    assert house.cached["again"] == 16
+    assert house.cached["again"] == 17
 
 
 def test_a_media_leader_that_ends_hands_over() -> None:

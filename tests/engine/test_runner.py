@@ -170,7 +170,7 @@ class MediaModel(TextModel):
 def media_runner() -> tuple[MediaModel, Runner]:
     model = MediaModel()
     pages = [torch.zeros(8, 16, 1, 8)]
-    return model, Runner(model, SdpaBackend(model.attention, pages, [pages[0].clone()]))
+    return model, Runner(model, SdpaBackend(model.attention, pages, [pages[0].clone()]), None)
 
 
 def item(key: bytes, values: np.ndarray, num_tokens: int | None = None) -> EncodeItem:

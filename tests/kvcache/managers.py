@@ -1,7 +1,8 @@
 """A manager of small blocks, and sequences started and computed on it."""
 
 from kvcache.keys import MediaKey
-from kvcache.manager import KVCacheManager, PrefixMatch
+from kvcache.manager import KVCacheManager
+from kvcache.match import PrefixMatch
 from kvcache.sequence import TokenSequence
 
 CAT, DOG = MediaKey(b"c" * 32), MediaKey(b"d" * 32)

@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from kvcache.keys import MediaKey
 from kvcache.manager import KVCacheManager
+from kvcache.match import BlockCopy
 from kvcache.sequence import TokenSequence
 from kvcache.spans import MediaSpan
 
@@ -84,11 +85,13 @@ class ManagerMachine(RuleBasedStateMachine):
     def start(self, num_blocks):
         self.manager = KVCacheManager(num_blocks, BLOCK, self.hash_bits)
         self.places: dict[tuple[int, int], int | None] = {}
+        self.copies: list[BlockCopy] = []
         self.running: dict[int, Running] = {}
         self.waiting: list[Waiting] = []
         self.asked: list[tuple] = [()]
         self.published: set[int] = set()
         self.staged: set[int] = set()
+        self.beginnings: set[int] = set()  # first tokens of published blocks
         self.regular = True
         self.num_owners = 0
 
@@ -124,6 +127,7 @@ class ManagerMachine(RuleBasedStateMachine):
             self.waiting.append(request)
         elif self.manager.allocate(owner, request.tokens, request.namespace, match, end):
             self.running[owner] = Running(request, match.num_tokens)
+            self.copies += self.manager.take_copies()
             self.put_into_step(owner, end)
         else:
             assert self.manager.num_free_blocks == num_free
@@ -158,6 +162,7 @@ class ManagerMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.in_step())
     @rule()
     def commit(self):
+        self.copy()
         for owner, held in self.running.items():
             if held.target is not None:
                 self.write(owner, held, failed=False)
@@ -169,6 +174,7 @@ class ManagerMachine(RuleBasedStateMachine):
         for held in self.running.values():
             if held.target is not None:
                 held.num_computed, held.target = held.target, None
+                self.beginnings.update(held.content[: held.num_computed // BLOCK * BLOCK : BLOCK])
         self.published |= self.staged
         self.staged = set()
 
@@ -178,6 +184,7 @@ class ManagerMachine(RuleBasedStateMachine):
         if not sure:
             return self.commit()
         self.regular &= not self.staged
+        self.copy()
         for owner, held in self.running.items():
             if held.target is not None:
                 self.write(owner, held, failed=True)
@@ -200,7 +207,7 @@ class ManagerMachine(RuleBasedStateMachine):
         if not hasattr(self, "manager"):
             return
         self.manager.check_integrity()
-        contents = self.places | dict(self.places_of_step())
+        contents = self.contents()
         for owner, held in self.running.items():
             table = self.manager.block_table(owner)
             assert len(table) * BLOCK >= held.num_computed
@@ -237,6 +244,20 @@ class ManagerMachine(RuleBasedStateMachine):
                 for position in range(held.num_computed, held.target):
                     yield (table[position // BLOCK], position % BLOCK), held.content[position]
 
+    def copy(self) -> None:
+        """All at once, before anything is written."""
+        self.places |= dict(self.copied())
+        self.copies = []
+
+    def copied(self):
+        for source, target in self.copies:
+            for at in range(BLOCK):
+                yield (target, at), self.places.get((source, at))
+
+    def contents(self) -> dict:
+        """What the pool holds once the step in flight succeeds."""
+        return self.places | dict(self.copied()) | dict(self.places_of_step())
+
     def put_into_step(self, owner: int, end: int) -> None:
         held = self.running[owner]
         self.manager.stage(owner, end)
@@ -255,28 +276,33 @@ class ManagerMachine(RuleBasedStateMachine):
 
     def check_match(self, request: Waiting, match) -> None:
         own = request.content
-        assert match.num_tokens % BLOCK == 0
         assert match.num_tokens < len(own)
-        assert len(match.blocks) * BLOCK == match.num_tokens
+        assert len(match.blocks) == match.num_tokens // BLOCK
+        assert bool(match.donor) == bool(match.num_tokens % BLOCK)
         assert not any(start < match.num_tokens < end for start, end in request.indivisible)
-        contents = self.places | dict(self.places_of_step())
+        contents = self.contents()
+        blocks = [*match.blocks, match.donor.block] if match.donor else match.blocks
         for position in range(match.num_tokens):
-            place = (match.blocks[position // BLOCK], position % BLOCK)
-            assert contents[place] == own[position]
+            at, offset = divmod(position, BLOCK)
+            known = contents if at < len(match.blocks) else self.places  # a donor's are there already
+            assert known[blocks[at], offset] == own[position]
         if self.regular and not self.manager.num_evicted_blocks:
             self.check_reach(request, match)
 
     def check_reach(self, request: Waiting, match) -> None:
-        """Nothing was lost so far: exactly what was computed is found, exactly what is promised is waited
-        for."""
+        """Nothing was lost so far: at least the full blocks that were computed are found, and what is
+        promised beyond is waited for."""
         own = request.content
-        ends = range(0, len(own), BLOCK)
-        ends = [e for e in ends if not any(start < e < stop for start, stop in request.indivisible)]
         found = 0
         while found + BLOCK < len(own) and own[found + BLOCK - 1] in self.published | self.staged:
             found += BLOCK
-        assert match.num_tokens == max(end for end in ends if end <= found)
-        goals = [end for end in ends if end > found]
+        inside = [range(start + 1, stop) for start, stop in request.indivisible]
+        ends = [end for end in range(len(own)) if not any(end in span for span in inside)]
+        assert match.num_tokens >= max(end for end in ends[: found + 1] if end <= found and end % BLOCK == 0)
+        if own[found : found + 1] and own[found] in self.beginnings and found in ends and found + 1 in ends:
+            assert match.num_tokens > found or len(own) == found + 1
+        reached = {end: max(e for e in ends if e <= end) for end in range(found + BLOCK, len(own), BLOCK)}
+        goals = [end for end, least in reached.items() if least > match.num_tokens]
         promised = goals and any(
             held.promised[: goals[0]] == own[: goals[0]] for held in self.running.values()
         )

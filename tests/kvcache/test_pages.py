@@ -5,6 +5,7 @@ import torch
 
 from kvcache.encodings import EncodingId
 from kvcache.keys import MediaKey
+from kvcache.match import BlockCopy
 from kvcache.pages import EncodingStore, KVPages, kv_block_bytes
 
 CAT = EncodingId(b"", MediaKey(b"c" * 32))
@@ -58,3 +59,10 @@ def test_pages_on_a_cpu_take_no_memory_before_they_are_used():
     assert resident_kib() - before < 16 << 10
     pages.layer(3)[1][-1] = 1
     assert pages.pages[:, :, -1].sum() == 16 * 4 * 64
+
+
+def test_copies_read_every_source_before_a_target_is_written() -> None:
+    pages = KVPages(num_layers=2, num_blocks=4, num_kv_heads=1, head_dim=2, dtype=torch.float32, block_size=2)
+    pages.pages += torch.arange(4.0)[:, None, None, None]
+    pages.copy([BlockCopy(0, 1), BlockCopy(1, 3)])
+    assert torch.equal(pages.pages[1, 1, :, 0, 0, 0], torch.tensor([0.0, 0.0, 2.0, 1.0]))
