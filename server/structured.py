@@ -3,6 +3,7 @@ grammar can be enforced at all."""
 
 import json
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from llguidance import LLMatcher
@@ -10,7 +11,7 @@ from llguidance import LLMatcher
 from engine.messages import Grammar
 from server.errors import BadRequest
 from server.schema.chat import ResponseFormat, StructuredOutputs
-from server.tools.grammar import compact
+from server.tools.grammar import compact, parameters
 
 MAX_GRAMMAR_CHARS = 256 << 10
 OWN_GRAMMAR = "structured_outputs.grammar"
@@ -47,9 +48,9 @@ def structured_grammar(wanted: StructuredOutputs) -> tuple[Grammar, str]:
     return Grammar("lark", f"start: {choices}\n"), "structured_outputs.choice"
 
 
-def check(grammar: Grammar, param: str) -> None:
-    """BadRequest if the grammar can't be enforced. Bounded, but up to a second of CPU: call it from a
-    worker thread."""
+def check(grammar: Grammar, param: str, tools: Sequence[Mapping[str, Any]] = ()) -> None:
+    """BadRequest if the grammar can't be enforced, with the name of the tool at fault. Bounded, but up to a
+    second of CPU: call it from a worker thread."""
     if len(grammar.definition) > MAX_GRAMMAR_CHARS:
         raise BadRequest(
             f"{param}: longer than {MAX_GRAMMAR_CHARS} characters.", param=param, code="invalid_grammar"
@@ -61,7 +62,18 @@ def check(grammar: Grammar, param: str) -> None:
         # Only whoever wrote the grammar knows its lines; the others gave a part of it.
         shown = fault if param == OWN_GRAMMAR else _PLACE.sub("", fault)
         reason = " ".join(shown.split()).removesuffix(" ^")[:300]
-        raise BadRequest(f"{param}: can't be enforced: {reason}", param=param, code="invalid_grammar")
+        culprit = _culprit(tools) if param == "tools" else ""
+        raise BadRequest(
+            f"{param}: {culprit}can't be enforced: {reason}", param=param, code="invalid_grammar"
+        )
+
+
+def _culprit(tools: Sequence[Mapping[str, Any]]) -> str:
+    for tool in tools:
+        function = tool["function"]
+        if _fault(Grammar("json_schema", json.dumps(parameters(function)))):
+            return f"`{function['name']}` "
+    return ""
 
 
 def _fault(grammar: Grammar) -> Any:

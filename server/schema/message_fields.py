@@ -52,7 +52,7 @@ IMAGE_PART = Section(
 IMAGE_URL = Section(
     "image_url",
     (
-        honoured("url", "a data URL; http and file only where the operator allows them"),
+        honoured("url", "a data URL, base64 as `base64 -w0` writes it; http and file where the operator allows them"),
         honoured(
             "detail",
             "`low` uses fewer tokens where the model can scale pictures (Qwen does, LLaVA does not); "
@@ -67,7 +67,7 @@ INPUT_AUDIO_PART = Section(
 INPUT_AUDIO = Section(
     "input_audio",
     (
-        honoured("data", "base64"),
+        honoured("data", "base64, padded, without line breaks or blanks"),
         honoured("format", "`wav` or `mp3`; the bytes themselves decide how they are read"),
     ),
 )

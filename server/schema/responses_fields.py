@@ -130,7 +130,7 @@ INPUT_AUDIO = Section(
 SOUND = Section(
     "input_audio of `input`",
     (
-        Field("data", "honoured", "base64"),
+        Field("data", "honoured", "base64, padded, without line breaks or blanks"),
         Field("format", "honoured", "`wav` or `mp3`; the bytes themselves decide how they are read"),
     ),
 )

@@ -66,9 +66,14 @@ def _bodies(functions: Sequence[dict[str, Any]], tag_ids: Mapping[str, int], for
         name_key, arguments_key = json.dumps(form.name_key), json.dumps(form.arguments_key)
         head = json.dumps(f'{form.edge}{{{name_key}: "{function["name"]}", {arguments_key}: ')
         tail = json.dumps("}" + form.edge) + " " + _tag(form.closing, tag_ids)
-        schema = compact(function.get("parameters") or {"type": "object"})
+        schema = parameters(function)
         yield f"body_{index}: {head} arguments_{index} {tail}"
         yield f"arguments_{index}: %json {json.dumps(schema)}"
+
+
+def parameters(function: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema of a function's arguments."""
+    return compact(function.get("parameters") or {"type": "object"})
 
 
 def compact(schema: dict[str, Any]) -> dict[str, Any]:

@@ -255,7 +255,7 @@ def test_what_is_wrong_with_a_schema_is_said_without_the_grammar_around_it(
 ) -> None:
     bad = {"type": "function", "function": {"name": "f", "parameters": schema, "strict": True}}
     message = refused(Bench(), chat(tools=[TIME, bad, WEATHER], tool_choice=choice))["message"]
-    assert message.startswith(f"tools: can't be enforced: {reason}")
+    assert message.startswith(f"tools: `f` can't be enforced: {reason}")
     assert not any(word in message for word in ("body_", "arguments_", "%json", "x-guidance", " | "))
 
 
