@@ -52,7 +52,7 @@ IMAGE_PART = Section(
 IMAGE_URL = Section(
     "image_url",
     (
-        honoured("url", "a data URL, base64 as `base64 -w0` writes it; http and file where the operator allows them"),
+        honoured("url", "a data URL as `base64 -w0` writes it; http and file where the operator allows them"),
         honoured(
             "detail",
             "`low` uses fewer tokens where the model can scale pictures (Qwen does, LLaVA does not); "
