@@ -12,7 +12,9 @@ import torch
 from engine.attention.native import NativeAttention, NativeBackend
 from engine.native.layers import NativeLayers, NotFusable, Turns
 from engine.native.packing import NativeMatrix
+from engine.native.tower import NativeTower
 from models.decoder import Decoder
+from models.families.qwen_vision import QwenVision
 from models.interface import AddedRows
 
 logger = logging.getLogger(__name__)
@@ -61,11 +63,17 @@ class NativeDecoder:
 
 
 def install_fused(model: object, backend: NativeBackend) -> None:
-    """Give the decoder of the model, if it is one of ours, its `fused`; else the log says why not."""
-    decoder = getattr(model, "decoder", None)
-    if not isinstance(decoder, Decoder):
-        return
+    """Give the decoder of the model and its vision tower, where they are ours, their `fused`.
+
+    The log says why not."""
+    decoder, tower = getattr(model, "decoder", None), getattr(model, "vision", None)
     try:
-        decoder.fused = NativeDecoder(decoder, backend)
+        if isinstance(decoder, Decoder):
+            decoder.fused = NativeDecoder(decoder, backend)
     except NotFusable as error:
         logger.info("layers are not fused: the kernels don't do %s", error)
+    try:
+        if isinstance(tower, QwenVision) and tower.published:
+            tower.fused = NativeTower(tower, backend.library)
+    except NotFusable as error:
+        logger.info("the vision tower is not fused: the kernels don't do %s", error)

@@ -20,6 +20,13 @@ class NotFusable(Exception):
     """These layers have something that the C kernels don't do; the message names it."""
 
 
+def require_whole_vectors(**sizes: int) -> None:
+    """NotFusable unless all sizes are multiples of the vectors'."""
+    for name, size in sizes.items():
+        if size % LANES:
+            raise NotFusable(f"a {name} of {size}, no multiple of {LANES}")
+
+
 class Turns(NamedTuple):
     """Rotary positions: frequencies float32 [head_dim / 2], and which of a row's positions turns each."""
 
@@ -46,13 +53,7 @@ class NativeLayers:
         final_norm: torch.Tensor | None = None,
     ) -> None:
         width, inner = len(layers[0].input_norm), _inner_width(layers[0])
-        for name, size in (
-            ("hidden_size", width),
-            ("intermediate_size", inner),
-            ("head_dim", heads.head_dim),
-        ):
-            if size % LANES:
-                raise NotFusable(f"a {name} of {size}, no multiple of {LANES}")
+        require_whole_vectors(hidden_size=width, intermediate_size=inner, head_dim=heads.head_dim)
         self._library = library
         self._kept: list[object] = []  # what C points to
         for index, weights in enumerate(layers):

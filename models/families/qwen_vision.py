@@ -7,32 +7,28 @@ Knows nothing of pixels' preparation, of tokens, or of the language model. One s
 
 import math
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 
-from models.encoder_attention import Runs, attend_in_runs
+from models.families.qwen_blocks import VisionBlock, take_block, take_norm
 from models.families.qwen_positions import LearnedPositions
 from models.families.qwen_vision_config import VisionConfig
 from models.families.qwen_windows import VisionPlan, plan_vision
-from models.linear import Linear, Map, packed, stack, take_linear
+from models.linear import Linear, Map, packed, take_linear
 from models.weights import Weights
 
-_EPS = 1e-6
 _NUM_PLANS = 8
 """Sizes of pictures whose tables are kept; a table takes a few hundred bytes a patch."""
 
 
-class VisionBlock(NamedTuple):
-    """One layer. qkv: queries and keys with the pairs that turn together side by side."""
+class FusedBlocks(Protocol):
+    """Runs all layers of a tower at once; installed by the engine where it can, in place of `published`."""
 
-    norm1: Map
-    qkv: Map
-    proj: Map
-    norm2: Map
-    mlp: Map
+    def run(self, hidden: torch.Tensor, plan: VisionPlan) -> torch.Tensor:
+        """[patches, width], in the order of the plan -> hidden after the last layer."""
+        ...
 
 
 class Merger(NamedTuple):
@@ -54,6 +50,7 @@ class QwenVision:
     """A tower's weights, taken from `weights` as seen below the tower's prefix.
 
     values: what a byte means in each channel, float32 [256, 3], a straight line.
+    `published`: the layers' weights, until the engine takes them for `fused` or the first picture packs them.
     """
 
     def __init__(self, config: VisionConfig, weights: Weights, values: np.ndarray) -> None:
@@ -66,7 +63,9 @@ class QwenVision:
         lowest, highest = torch.from_numpy(values[[0, -1]]).repeat(1, math.prod(config.patch_shape[2:]))
         self._offset = lowest.to(patch.device)
         self._scale = ((highest - lowest) / (len(values) - 1)).to(patch.device)
-        self.blocks = [_take_block(config, weights.prefixed(f"blocks.{i}.")) for i in range(config.depth)]
+        self.fused: FusedBlocks | None = None
+        self.published = [take_block(config, weights.prefixed(f"blocks.{i}.")) for i in range(config.depth)]
+        self._blocks: list[VisionBlock] = []
         self.merger = _take_merger(config, weights.prefixed("merger."), config.width)
         self.deepstack = {
             layer: _take_merger(
@@ -89,73 +88,29 @@ class QwenVision:
             hidden += self.positions(*grid[1:]).to(self.dtype)
         unit = self.config.merge**2
         hidden = hidden.unflatten(0, (-1, unit))[plan.order].flatten(0, 1)
-        deep: list[torch.Tensor] = []
-        for index, block in enumerate(self.blocks):
+        hidden, *deep = self._through_blocks(hidden, plan)
+        mergers = [self.deepstack[layer] for layer in sorted(self.deepstack)]
+        merged = [self.merger(hidden), *(merger(x) for merger, x in zip(mergers, deep, strict=True))]
+        return torch.cat(merged, dim=-1)[plan.inverse]
+
+    def _through_blocks(self, hidden: torch.Tensor, plan: VisionPlan) -> list[torch.Tensor]:
+        """Hidden states after the last layer, then those after each layer of `deepstack`."""
+        if self.fused is not None:
+            return [self.fused.run(hidden, plan)]
+        while self.published:  # one by one: each frees what it replaces
+            self._blocks.append(VisionBlock.of(self.config, self.published.pop(0)))
+        deep = []
+        for index, block in enumerate(self._blocks):
             runs = plan.whole if index in self.config.full_layers else plan.windows
-            hidden = self._attention(block, block.norm1(hidden), plan, runs).add_(hidden)
-            hidden = block.mlp(block.norm2(hidden)).add_(hidden)
+            hidden = block(hidden, plan.turns, runs)
             if index in self.deepstack:
-                deep.append(self.deepstack[index](hidden))
-        return torch.cat((self.merger(hidden), *deep), dim=-1)[plan.inverse]
-
-    def _attention(self, block: VisionBlock, x: torch.Tensor, plan: VisionPlan, runs: Runs) -> torch.Tensor:
-        qkv = block.qkv(x).unflatten(-1, (3, self.config.num_heads, self.config.head_dim))
-        q, k = _turned(qkv[:, :2], plan.turns)
-        return block.proj(attend_in_runs(q, k, qkv[:, 2].transpose(0, 1), runs))
-
-
-def _turned(x: torch.Tensor, turns: torch.Tensor) -> torch.Tensor:
-    """Rotate neighbouring pairs of x [rows, 2, heads, dim] by turns, complex64 [rows, 1, 1, dim / 2].
-
-    Computed in float32. Returns [2, heads, rows, dim], dtype of x.
-    """
-    pairs = torch.view_as_complex(x.float().unflatten(-1, (-1, 2)))
-    pairs *= turns
-    rows, two, heads, dim = x.shape
-    out = x.new_empty(two, heads, rows, dim)
-    return out.copy_(torch.view_as_real(pairs).flatten(-2).permute(1, 2, 0, 3))
+                deep.append(hidden)
+        return [hidden, *deep]
 
 
 def _still(patch: torch.Tensor, bias: torch.Tensor | None) -> Linear:
     """The embedding [width, channels, frames, patch, patch] where frames are alike; channels come last."""
     return Linear(patch.float().sum(2).permute(0, 2, 3, 1).flatten(1).to(patch.dtype), bias)
-
-
-def _take_block(config: VisionConfig, weights: Weights) -> VisionBlock:
-    width = config.width
-    if config.split_qkv:
-        qkv = stack(*(take_linear(weights, f"attn.{name}", width, width) for name in "qkv"))
-    else:
-        qkv = take_linear(weights, "attn.qkv", width, 3 * width)
-    return VisionBlock(
-        norm1=_take_norm(config, weights, "norm1", width),
-        qkv=packed(_with_pairs_together(config, qkv)),
-        proj=packed(take_linear(weights, "attn.proj", width, width)),
-        norm2=_take_norm(config, weights, "norm2", width),
-        mlp=_take_mlp(config, weights),
-    )
-
-
-def _with_pairs_together(config: VisionConfig, qkv: Linear) -> Linear:
-    """Queries and keys turn in pairs (i, i + dim / 2): with the two side by side a pair is a complex number.
-
-    Both are reordered alike, so their products stay as they were."""
-    rows = torch.arange(3 * config.width).view(3, config.num_heads, 2, -1)
-    paired = rows[:2].transpose(-2, -1).flatten()
-    order = torch.cat((paired, rows[2].flatten())).to(qkv.weight.device)
-    return Linear(qkv.weight[order], None if qkv.bias is None else qkv.bias[order])
-
-
-def _take_mlp(config: VisionConfig, weights: Weights) -> Map:
-    width, inner = config.width, config.mlp_width
-    if config.gated:
-        gate = packed(take_linear(weights, "mlp.gate_proj", width, inner), config.activation)
-        up = packed(take_linear(weights, "mlp.up_proj", width, inner))
-        down = packed(take_linear(weights, "mlp.down_proj", inner, width))
-        return lambda x: down(gate(x).mul_(up(x)))
-    first = packed(take_linear(weights, f"mlp.{config.names.mlp_in}", width, inner), config.activation)
-    second = packed(take_linear(weights, f"mlp.{config.names.mlp_out}", inner, width))
-    return lambda x: second(first(x))
 
 
 def _take_merger(config: VisionConfig, weights: Weights, norm_width: int) -> Merger:
@@ -164,7 +119,7 @@ def _take_merger(config: VisionConfig, weights: Weights, norm_width: int) -> Mer
     return Merger(
         norm_width,
         merged,
-        _take_norm(config, weights, names.merger_norm, norm_width),
+        take_norm(config, weights, names.merger_norm, norm_width),
         packed(take_linear(weights, names.merger_in, merged, merged), "gelu"),
         packed(take_linear(weights, names.merger_out, merged, config.out_width)),
     )
@@ -175,12 +130,3 @@ def _take_positions(config: VisionConfig, weights: Weights) -> LearnedPositions 
         return None
     table = weights.take("pos_embed.weight", shape=(config.num_positions, config.width))
     return LearnedPositions(table, math.isqrt(config.num_positions), config.merge)
-
-
-def _take_norm(config: VisionConfig, weights: Weights, name: str, width: int) -> Map:
-    shape = (width,)
-    weight = weights.take(f"{name}.weight", shape=shape)
-    if config.gated:
-        return lambda x: F.rms_norm(x, shape, weight, _EPS)
-    bias = weights.take(f"{name}.bias", shape=shape)
-    return lambda x: F.layer_norm(x, shape, weight, bias, _EPS)

@@ -15,11 +15,13 @@ from models.families.qwen_vision_config import ROTARY_BASE
 class VisionPlan(NamedTuple):
     """order: merged patches (int64 [M], reading order) as the tower computes them; inverse undoes it.
 
-    turns: complex64 [patches, 1, 1, head_dim / 2], as computed. windows, whole: which rows attend together.
+    places: each patch's row and column, int64 [2, patches], as computed; turns: complex64 [patches, 1, 1,
+    head_dim / 2], made of them. windows, whole: which rows attend together.
     """
 
     order: torch.Tensor
     inverse: torch.Tensor
+    places: torch.Tensor
     turns: torch.Tensor
     windows: Runs
     whole: Runs
@@ -33,10 +35,12 @@ def plan_vision(
     reading = torch.arange(rows // merge * (columns // merge)).view(rows // merge, columns // merge)
     windows = list(_windows_by_size(reading, window)) if window else [reading.view(1, -1)]
     order = torch.cat([group.flatten() for group in windows])
-    angles = _angles(rows, columns, merge, head_dim)[order].flatten(0, 1)[:, None, None]
+    places = _places(rows, columns, merge)[order].flatten(0, 1).T.contiguous()
+    angles = (places.T[..., None] * vision_frequencies(head_dim)).flatten(1)[:, None, None]
     return VisionPlan(
         order=order.to(device),
         inverse=order.argsort().to(device),
+        places=places.to(device),
         turns=torch.polar(torch.ones_like(angles), angles).to(device),
         windows=[(len(group), group.shape[1] * merge**2) for group in windows],
         whole=[(1, rows * columns)],
@@ -60,10 +64,12 @@ def _whole_and_rest(rows: torch.Tensor, side: int) -> list[torch.Tensor]:
     return [part for part in (rows[:whole], rows[whole:]) if len(part)]
 
 
-def _angles(rows: int, columns: int, merge: int, head_dim: int) -> torch.Tensor:
-    """Rotary angles, float32 [merged patches, merge², head_dim / 2]: the rows' half, the columns' half."""
-    quarter = torch.arange(0, head_dim // 2, 2, dtype=torch.float32) / (head_dim // 2)
-    frequencies = 1.0 / (ROTARY_BASE**quarter)
+def vision_frequencies(head_dim: int) -> torch.Tensor:
+    """What a patch's row is multiplied with to get angles, and its column too: float32 [head_dim / 4]."""
+    return 1.0 / ROTARY_BASE ** (torch.arange(0, head_dim // 2, 2, dtype=torch.float32) / (head_dim // 2))
+
+
+def _places(rows: int, columns: int, merge: int) -> torch.Tensor:
+    """Row and column of each patch, int64 [merged patches, merge², 2], in reading order."""
     at = torch.stack(torch.meshgrid(torch.arange(rows), torch.arange(columns), indexing="ij"), dim=-1)
-    at = at.view(rows // merge, merge, columns // merge, merge, 2).transpose(1, 2).reshape(-1, merge**2, 2)
-    return (at[..., None] * frequencies).flatten(-2)
+    return at.view(rows // merge, merge, columns // merge, merge, 2).transpose(1, 2).reshape(-1, merge**2, 2)
