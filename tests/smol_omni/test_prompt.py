@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from models.smol_omni.tokens import HINTS
 from server.template import ChatTemplate, TemplateError
 
 SOURCE = Path(__file__).parents[2] / "models" / "smol_omni" / "chat_template.jinja"
@@ -18,8 +19,8 @@ def template() -> ChatTemplate:
 def test_a_sound_stands_between_its_brackets(template: ChatTemplate) -> None:
     parts = [{"type": "audio"}, {"type": "text", "text": "Transcribe the recording."}]
     assert template.render([{"role": "user", "content": parts}]) == (
-        f"{SYSTEM}<|im_end|>\n<|im_start|>user\n<|audio_bos|><|AUDIO|><|audio_eos|>Transcribe the recording."
-        "<|im_end|>\n<|im_start|>assistant\n"
+        f"{SYSTEM}<|im_end|>\n<|im_start|>user\n<|audio_bos|><|AUDIO|><|audio_eos|>{''.join(HINTS)}"
+        "Transcribe the recording.<|im_end|>\n<|im_start|>assistant\n"
     )
 
 

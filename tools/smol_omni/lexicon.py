@@ -1,5 +1,7 @@
 """Words that sentences are composed from."""
 
+from pathlib import Path
+
 
 def words(text: str) -> tuple[str, ...]:
     return tuple(text.split())
@@ -89,4 +91,19 @@ LINKS = words(
     "has were they he she it his her their we you my can will would could should what when where who how "
     "there then than more most some any no so if up out about into over after before through between "
     "under again very only other such"
+)
+FREQUENT = words((Path(__file__).parent / "frequent.txt").read_text())
+"""Whole words of the language model's vocabulary, the more frequent ones first; then everyday ones."""
+EVERYDAY = (
+    *FREQUENT[:700],
+    *FREQUENT[3000:],
+    *ANIMALS,
+    *FOODS,
+    *COLOURS,
+    *THINGS,
+    *PEOPLE,
+    *ADJECTIVES,
+    *PAST,
+    *VERBS,
+    *NUMBERS,
 )

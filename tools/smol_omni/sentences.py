@@ -11,7 +11,9 @@ from tools.smol_omni.lexicon import (
     ANIMALS,
     COLOURS,
     DIGITS,
+    EVERYDAY,
     FOODS,
+    FREQUENT,
     LINKS,
     NAMES,
     NUMBERS,
@@ -165,8 +167,8 @@ STATEMENTS = (
     "Our {person} has a {adj} {animal}.",
     "{number} {adj} men came to the {thing}.",
 )
-KINDS = {QUESTIONS: 0.3, STATEMENTS: 0.25, COMMANDS: 0.12}
-DIGITS_SHARE = 0.08  # what is left are words in no order
+KINDS = {QUESTIONS: 0.16, STATEMENTS: 0.14, COMMANDS: 0.1}
+DIGITS_SHARE = 0.06  # what is left are words in no order
 
 
 def filled(template: str, rng: random.Random) -> str:
@@ -174,11 +176,12 @@ def filled(template: str, rng: random.Random) -> str:
     return re.sub(r"\ba (?=[aeio])", "an ", text[0].upper() + text[1:])
 
 
-def shuffled_words(vocabulary: tuple[str, ...], rng: random.Random) -> str:
+def shuffled_words(rng: random.Random) -> str:
     def pick() -> str:
-        return rng.choice(LINKS) if rng.random() < 0.35 else rng.choice(vocabulary)
+        at = rng.random()
+        return rng.choice(LINKS if at < 0.25 else EVERYDAY if at < 0.8 else FREQUENT)
 
-    return " ".join([rng.choice(OPENERS), *(pick() for _ in range(rng.randrange(2, 8)))]) + "."
+    return " ".join([rng.choice(OPENERS), *(pick() for _ in range(rng.randrange(2, 10)))]) + "."
 
 
 def digits(rng: random.Random) -> str:
@@ -186,11 +189,10 @@ def digits(rng: random.Random) -> str:
     return rng.choice((" ", ", ")).join(rng.choice(DIGITS) for _ in range(count)).capitalize() + "."
 
 
-def compose(vocabulary: tuple[str, ...], rng: random.Random) -> str:
-    """vocabulary: whole words of the language model."""
+def compose(rng: random.Random) -> str:
     at = rng.random()
     for templates, share in KINDS.items():
         if at < share:
             return filled(rng.choice(templates), rng)
         at -= share
-    return digits(rng) if at < DIGITS_SHARE else shuffled_words(vocabulary, rng)
+    return digits(rng) if at < DIGITS_SHARE else shuffled_words(rng)

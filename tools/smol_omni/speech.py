@@ -6,33 +6,22 @@ Whisper's encoder stays as it is, so it needs to hear every recording only once.
 
 import pickle
 import random
-import re
 import sys
-from functools import lru_cache
 
 import numpy as np
 import torch
-from tokenizers import Tokenizer
 from torch import Tensor
 
 from tools.demo_model.mel import log_mel
 from tools.demo_model.room import recorded
 from tools.demo_model.speak import RATE, Voice, sample_natural_voice, sample_voice, speak
-from tools.smol_omni import CACHE, CHECKPOINT
+from tools.smol_omni import CACHE
 from tools.smol_omni.sentences import compose
 from tools.smol_omni.tower import whisper_tower
 
 SHARD = 256
 LONGEST = 7 * RATE
-WORDS = 4000  # of the language model's own whole words, the most frequent ones
 KOKORO_HELD_OUT = ("bf_emma", "am_michael", "af_nicole")
-
-
-@lru_cache
-def vocabulary() -> tuple[str, ...]:
-    ranks = Tokenizer.from_file(str(CHECKPOINT / "tokenizer.json")).get_vocab()
-    whole = sorted((rank, token[1:]) for token, rank in ranks.items() if re.fullmatch("Ġ[a-z]{4,}", token))
-    return tuple(word for _, word in whole[:WORDS])
 
 
 def sample_any_voice(rng: random.Random) -> Voice:
@@ -51,7 +40,7 @@ def heard(sound: np.ndarray) -> Tensor:
 
 
 def make(rng: random.Random) -> tuple[str, np.ndarray]:
-    text = compose(vocabulary(), rng)
+    text = compose(rng)
     sound = speak(text, sample_any_voice(rng))
     if rng.random() < 0.75:
         sound = recorded(sound, "command", rng, LONGEST)

@@ -15,11 +15,13 @@ from torch import Tensor, nn
 
 from tools.demo_model.optimiser import Optimiser, Share
 from tools.smol_omni import CACHE
-from tools.smol_omni.network import Language, Listener, log_shares, read_language
+from tools.smol_omni.network import HIDDEN, Language, Listener, log_shares, read_language
 
 BATCH, POOL = 32, 8  # sounds in a step; how many batches are sorted by length together
-OTHERS = 1200  # tokens beside those that were said, drawn anew for each step
-MUON, ADAM = 0.01, 1e-3
+OTHERS = 800  # tokens of other sounds, and as many of all, beside those that were said
+MUON, ADAM = 0.02, 1e-3
+GUIDED = 120  # steps
+WINDOW = 0.1  # of the sound, to either side
 STATE = CACHE / "listener.pt"
 Sample = tuple[list[int], np.ndarray]
 
@@ -51,9 +53,12 @@ def padded(batch: list[Sample], rng: random.Random) -> tuple[Tensor, Tensor]:
     return heard, lengths
 
 
-def loss_of(listener: Listener, language: Language, batch: list[Sample], common: list[int], rng) -> Tensor:
+def loss_of(
+    listener: Listener, language: Language, batch: list[Sample], common: list[int], rng, guided: float
+) -> Tensor:
     said = sorted({token for tokens, _ in batch for token in tokens} - {language.nothing})
-    others = [token for token in rng.sample(common, min(OTHERS, len(common))) if token not in set(said)]
+    drawn = rng.sample(common, min(OTHERS, len(common))) + rng.sample(range(len(language.rows)), OTHERS)
+    others = sorted(set(drawn) - {*said, language.nothing})
     classes = [language.nothing, *said, *others]
     at = {token: index for index, token in enumerate(classes)}
     heard, lengths = padded(batch, rng)
@@ -62,9 +67,25 @@ def loss_of(listener: Listener, language: Language, batch: list[Sample], common:
     shares = log_shares(outputs.float(), language.rows[classes])
     targets = [torch.tensor([at[token] for token in tokens]) for tokens, _ in batch]
     sizes = torch.tensor([len(target) for target in targets])
-    return nn.functional.ctc_loss(
+    loss = nn.functional.ctc_loss(
         shares.transpose(0, 1), torch.cat(targets), lengths // 2, sizes, zero_infinity=True
     )
+    if guided:
+        pairs = zip(shares, targets, (lengths // 2).tolist(), strict=True)
+        loss = loss + guided * torch.stack([guide(row[:size], target) for row, target, size in pairs]).mean()
+    return loss
+
+
+def guide(shares: Tensor, said: Tensor) -> Tensor:
+    """How unlikely, at each position, all tokens are that may be said about then.
+
+    The text is spread evenly over the sound for it. It gets the training over its first hundred steps, in
+    which everything would be taken for nothing.
+    """
+    positions = (torch.arange(len(shares)) + 0.5) / len(shares)
+    middles = (torch.arange(len(said)) + 0.5) / len(said)
+    near = (positions[:, None] - middles).abs() < WINDOW + 0.5 / len(said)
+    return -shares[:, said].masked_fill(~near, HIDDEN).logsumexp(1).mean()
 
 
 def main(steps: int) -> None:
@@ -85,7 +106,7 @@ def main(steps: int) -> None:
     print(f"{len(samples)} sounds, {len(common)} tokens", flush=True)
     mean, started = 0.0, time.process_time()
     for step, batch in zip(range(begun, steps), batches(samples, rng), strict=False):
-        loss = loss_of(listener, language, batch, common, rng)
+        loss = loss_of(listener, language, batch, common, rng, 0.5 * max(0, 1 - step / GUIDED))
         loss.backward()
         nn.utils.clip_grad_norm_(listener.parameters(), 1.0)
         optimiser.step(step / steps)
