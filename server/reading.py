@@ -6,6 +6,7 @@ from typing import Any
 from server.choice import Reading
 from server.reader import TagReader
 from server.response_template.reader import CALLS, TemplateReader
+from server.response_template.search_time import SearchTime
 from server.response_template.template import ResponseTemplate
 from server.runtime import Runtime
 from server.validated import AnswerOptions, ModelFacts, ValidatedChat
@@ -34,9 +35,10 @@ def chat_reading(runtime: Runtime, request: ValidatedChat, prompt_ids: list[int]
     if template is not None and _is_read_by(template, runtime.facts, functions, is_free):
         tail = prompt_ids[-_PROMPT_TAIL:] if is_free else []
         prompt = runtime.vocabulary.decode(tail, skip_special_tokens=False)
+        searches = SearchTime()
         return replace(
             reading,
-            make_reader=lambda: TemplateReader(template, prompt, functions),
+            make_reader=lambda: TemplateReader(template, prompt, functions, searches),
             shown_ids=runtime.template_ids,
         )
     thoughts = is_free and runtime.think is not None

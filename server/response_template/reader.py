@@ -25,7 +25,8 @@ THOUGHTS = ("reasoning_content", "reasoning", "thinking")
 
 class TemplateReader:
     """prompt: the text that the answer follows, whose end may already be part of it. functions: those that
-    may be called, as OpenAI's function objects; None leaves calls as text. time: as patterns may take."""
+    may be called, as OpenAI's function objects; None leaves calls as text. time: as patterns
+    may take, here and in what it is shared with."""
 
     def __init__(
         self,

@@ -1,12 +1,12 @@
-"""How long patterns may search within one answer. They are the checkpoint author's, the text is whatever a
-model writes, and all of it runs on the event loop."""
+"""How long patterns may search within the answers to one request. They are the checkpoint author's, the text
+is whatever a model writes, and all of it runs on the event loop."""
 
 import time
 from collections.abc import Callable
 from typing import TypeVar
 
-ANSWER_S = 0.25
-"""Of this thread's CPU, for all searches of one answer together."""
+REQUEST_S = 0.25
+"""Of this thread's CPU, for all searches of a request together, however many choices it has."""
 _FREE_S = 1e-4
 """What a search may cost without counting: else a long answer would use up its time on quick ones."""
 
@@ -16,7 +16,7 @@ _Result = TypeVar("_Result")
 class SearchTime:
     """clock: seconds, of which only differences count."""
 
-    def __init__(self, seconds: float = ANSWER_S, clock: Callable[[], float] = time.thread_time) -> None:
+    def __init__(self, seconds: float = REQUEST_S, clock: Callable[[], float] = time.thread_time) -> None:
         self._left = seconds
         self._clock = clock
 

@@ -74,7 +74,7 @@ def test_a_whole_answer_echoes_its_request_and_tells_its_usage() -> None:
     usage = response["usage"]
     assert (usage["input_tokens"], usage["output_tokens"], usage["total_tokens"]) == (11, 6, 17)
     assert usage["input_tokens_details"]["cached_tokens"] == 2
-    assert usage["input_tokens_details"]["cache_write_tokens"] == 0
+    assert usage["input_tokens_details"]["cache_write_tokens"] == 9
     assert usage["output_tokens_details"] == {"reasoning_tokens": 0}
 
 

@@ -16,6 +16,7 @@ from models.checkpoint import Checkpoint
 from server.detokenizer import Detokenizer
 from server.loading import _read
 from server.response_template.call_form import call_form
+from server.response_template.search_time import SearchTime
 from server.response_template.template import ResponseTemplate
 from server.structured import check
 from server.tokenizer import Tokenizer
@@ -23,7 +24,7 @@ from server.tools.form import CallForm
 from server.tools.grammar import forced_call, strict_calls
 from tests.checkpoints import tiny_llama, write_tokenizer
 from tests.server.chat_client import post, refused
-from tests.server.fakes import Bench, chat
+from tests.server.fakes import Bench, Script, chat, say
 from tests.server.live import serving
 from tests.server.response_template.examples import CHANNELS, CHATML, EXAMPLES, LOOSE_JSON
 
@@ -31,7 +32,7 @@ TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "ob
 CALL = EXAMPLES["channels"].text
 
 
-def bench(text: str, template: dict[str, Any], prompt: str = "") -> Bench:
+def bench(text: str | Script, template: dict[str, Any], prompt: str = "") -> Bench:
     made = Bench(text)
     runtime = made.state.serving()
     loaded = ResponseTemplate.load(template)
@@ -162,3 +163,12 @@ def test_special_tokens_that_the_template_looks_for_are_text(tmp_path: Path) -> 
     ids = [*tokenizer.encode_plain("a"), end]
     assert Detokenizer(tokenizer).push(ids) == "a"
     assert Detokenizer(tokenizer, frozenset({end})).push(ids) == "a<|im_end|>"
+
+
+def test_the_choices_of_a_request_share_the_time_of_its_searches(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[SearchTime] = []
+    monkeypatch.setattr("server.reading.SearchTime", lambda: made.append(SearchTime(0.0)) or made[-1])
+    served = bench(lambda _: [step for choice in range(3) for step in say(CALL, choice=choice)], CHANNELS)
+    choices = post(served, chat(tools=[TOOL], n=3)).json()["choices"]
+    assert [choice["message"]["content"] for choice in choices] == [CALL] * 3, "no time: text as it came"
+    assert len(made) == 1
