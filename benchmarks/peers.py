@@ -84,6 +84,8 @@ def _llama(checkpoint: Path, port: int) -> Launch:
     return Launch(
         [str(home / "build" / "bin" / "llama-server"), "--jinja", *_flat(options)],
         ready_path="/health",  # /v1/models answers while the model is still loading
+        # As for our own threads: who spins for long at a barrier keeps the other from its core.
+        environment={"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "1000"},
         preparation=(converted / "text.gguf", [*converter, str(checkpoint)]),
     )
 
