@@ -4,7 +4,7 @@ from itertools import islice, takewhile
 from typing import NamedTuple
 
 from kvcache.chain import CachedBlock
-from kvcache.sequence import TokenBlock, Unit
+from kvcache.sequence import TokenBlock
 
 MOST_COMPARED = 8
 """Of the blocks that begin alike, the newest so many are compared: a system prompt may have thousands of
@@ -38,19 +38,17 @@ class Beginnings:
         some."""
         if not content.ids:
             return None
-        place = (parent.serial if parent else 0, namespace, content.ids[0])
-        return max(self._compared(place, content), key=lambda shared: shared.num_tokens, default=None)
+        newest = self._newest((parent.serial if parent else 0, namespace, content.ids[0]))
+        shared = [Shared(node, _num_shared(content, node.content)) for node in newest]
+        return max(shared, key=lambda found: found.num_tokens, default=None)
 
     def superseded(self, node: CachedBlock) -> list[CachedBlock]:
-        """Tails of which the published block `node` holds all."""
-        alike = self._compared(_place(node), node.content)
-        return [tail for tail, shared in alike if tail.key is None and shared == len(tail.content.ids)]
+        """Other tails of which the published block `node` holds all."""
+        tails = [tail for tail in self._newest(_place(node)) if tail.key is None and tail is not node]
+        return [tail for tail in tails if _num_shared(node.content, tail.content) == len(tail.content.ids)]
 
-    def _compared(self, place: tuple[int, bytes, int], content: TokenBlock) -> list[Shared]:
-        """The newest blocks in a place, each with how many tokens it shares with `content`."""
-        units = content.units()
-        newest = islice(reversed(self._alike.get(place, {}).values()), MOST_COMPARED)
-        return [Shared(node, _num_equal(units, node.content.units())) for node in newest]
+    def _newest(self, place: tuple[int, bytes, int]) -> list[CachedBlock]:
+        return list(islice(reversed(self._alike.get(place, {}).values()), MOST_COMPARED))
 
     def check_integrity(self, published: dict[int, CachedBlock]) -> None:
         """AssertionError unless exactly these nodes, by serial, are here, each in its place."""
@@ -60,8 +58,8 @@ class Beginnings:
         assert all(place == _place(n) for place, alike in self._alike.items() for n in alike.values())
 
 
-def _num_equal(ours: list[Unit], theirs: list[Unit]) -> int:
-    pairs = zip(ours, theirs, strict=False)
+def _num_shared(ours: TokenBlock, theirs: TokenBlock) -> int:
+    pairs = zip(ours.units(), theirs.units(), strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 

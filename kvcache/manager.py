@@ -262,8 +262,7 @@ class KVCacheManager:
     def _published(self, node: CachedBlock) -> None:
         """Shorter beginnings of it are of no more use."""
         for tail in self._prefix.beginnings.superseded(node):
-            if tail is not node:
-                self._forget(tail)
+            self._forget(tail)
 
     def _release(self, block: int) -> None:
         self._pool.release(block, reusable=self._prefix.at(block) is not None)
