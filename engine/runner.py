@@ -31,6 +31,8 @@ class Runner:
         self.model, self.attention, self.pages = model, attention, pages
         self._draw: Drawer = NativeDraw(attention.library) if isinstance(attention, NativeBackend) else draw
         self._encodings = EncodingStore()
+        # Where a row sees all before it in the last layer, what was not finite in its chunk reaches it.
+        self._last_rows_tell = model.attention.windows[-1] is None
         self._assembler = BatchAssembler(self._encodings.get, model.device)
 
     @property
@@ -65,8 +67,12 @@ class Runner:
     def execute(self, rows: Seq[StepRow]) -> dict[int, SampledToken | RowFault]:
         chunks = [Chunk(r.start, r.end, r.block_table, r.sequence.request.indivisible) for r in rows]
         planned = self.attention.plan(chunks)
-        hidden = self.model.forward(self._assembler.assemble(rows), planned)
+        batch = self._assembler.assemble(rows)
         ends = np.cumsum([row.end - row.start for row in rows])
+        if len(rows) < ends[-1] and self._last_rows_tell:
+            batch = batch._replace(read=torch.from_numpy(ends - 1).to(self.model.device))
+            ends = np.arange(len(rows)) + 1
+        hidden = self.model.forward(batch, planned)
         faults = _faults(hidden, rows, ends)
         sampling = [index for index, row in enumerate(rows) if row.samples]
         if not sampling:
@@ -86,8 +92,8 @@ class Runner:
 
 
 def _faults(hidden: torch.Tensor, rows: Seq[StepRow], ends: np.ndarray) -> dict[int, SampledToken | RowFault]:
-    """Chunks of prompts that are not finite somewhere: nobody may find their keys and values. Most of their
-    tokens have no logits that would show it; a row of one token has."""
+    """Chunks of prompts that are not finite somewhere: nobody may find their keys and values. Not all have
+    logits that would show it; a row of one token has. ends: of each chunk's rows in `hidden`."""
     if all(row.samples and row.end - row.start == 1 for row in rows):
         return {}
     starts = np.array([0, *ends[:-1]], dtype=np.int64)

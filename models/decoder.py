@@ -141,13 +141,24 @@ class Decoder:
         positions: torch.Tensor,
         attention: PagedAttention,
         added: Sequence[AddedRows] = (),
+        read: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """hidden [rows, hidden_size], positions int64 [axes, rows] -> hidden after the final norm."""
+        """hidden [rows, hidden_size], positions int64 [axes, rows] -> hidden after the final norm.
+
+        read: int64 [n], ascending, the rows to return: [n, hidden_size]; None for all. In the last layer the
+        others only get their keys and values.
+        """
+        last = len(self.layers) - 1
+        if read is not None and any(rows.layer == last for rows in added):
+            return self(hidden, positions, attention, added)[read]
         if self.fused is not None and self.fused.accepts(attention):
-            return self.fused.run(hidden, positions, attention, added)
+            return self.fused.run(hidden, positions, attention, added, read)
         cos, sin = (part.to(hidden.dtype) for part in self.rotary(positions))
         for index, layer in enumerate(self.layers):
-            hidden = hidden + self._attention(index, layer, hidden, cos, sin, attention)
+            attended = self._attention(index, layer, hidden, cos, sin, attention)
+            if index == last and read is not None:
+                hidden, attended = hidden[read], attended[read]
+            hidden = hidden + self._projected(layer, attended)
             hidden = hidden + self._mlp(layer, hidden)
             for rows in added:
                 if rows.layer == index:
@@ -175,8 +186,10 @@ class Decoder:
         q, k, v = qkv.split((config.num_heads, config.num_kv_heads, config.num_kv_heads), dim=1)
         if layer.q_norm is not None and layer.k_norm is not None:
             q, k = rms_norm(q, layer.q_norm, config.eps), rms_norm(k, layer.k_norm, config.eps)
-        out = attention.attend(index, apply_rotary(q, cos, sin), apply_rotary(k, cos, sin), v)
-        return _linear(out.flatten(1), layer.o, layer.o_bias)
+        return attention.attend(index, apply_rotary(q, cos, sin), apply_rotary(k, cos, sin), v).flatten(1)
+
+    def _projected(self, layer: LayerWeights, attended: torch.Tensor) -> torch.Tensor:
+        return _linear(attended, layer.o, layer.o_bias)
 
     def _mlp(self, layer: LayerWeights, hidden: torch.Tensor) -> torch.Tensor:
         x = rms_norm(hidden, layer.post_norm, self.config.eps)

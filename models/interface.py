@@ -51,8 +51,9 @@ class FusedDecoder(Protocol):
         positions: torch.Tensor,
         attention: PagedAttention,
         added: Sequence[AddedRows],
+        read: torch.Tensor | None,
     ) -> torch.Tensor:
-        """hidden [rows, hidden_size], positions int64 [axes, rows] -> hidden after the final norm."""
+        """As `Decoder` is called."""
         ...
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
@@ -77,11 +78,14 @@ class MediaRows(NamedTuple):
 
 
 class ForwardBatch(NamedTuple):
-    """The flattened rows of a step: ids int64 [rows], positions int64 [axes, rows], media sorted by start."""
+    """The flattened rows of a step: ids int64 [rows], positions int64 [axes, rows], media sorted by start.
+
+    read: int64 [n], ascending, the rows whose hidden states are wanted; None for all."""
 
     ids: torch.Tensor
     positions: torch.Tensor
     media: Sequence[MediaRows]
+    read: torch.Tensor | None = None
 
 
 class EncoderInput(NamedTuple):
@@ -110,7 +114,8 @@ class ServedModel(Protocol):
         ...
 
     def forward(self, batch: ForwardBatch, attention: PagedAttention) -> torch.Tensor:
-        """Embed, merge media, run the decoder: hidden states after the final norm [rows, hidden_size]."""
+        """Embed, merge media, run the decoder: hidden states after the final norm of the rows that are read,
+        [n, hidden_size]."""
         ...
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:

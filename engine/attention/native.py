@@ -4,6 +4,7 @@ A row's result is the same bits whatever is computed beside it, however its prom
 """
 
 from collections.abc import Sequence
+from copy import copy
 
 import numpy as np
 import torch
@@ -63,9 +64,19 @@ class Sight:
                 first, until = key_ranges(chunk, window)
                 firsts += first.tolist()
                 untils += until.tolist()
-        arrays = np.concatenate(tables), *(np.array(x, dtype=np.int32) for x in (starts, firsts, untils))
-        self._kept = arrays
-        self.struct = CSight(*(array.ctypes.data for array in arrays))
+        ranges = (np.array(x, dtype=np.int32) for x in (starts, firsts, untils))
+        self.struct = self._seen_by(np.concatenate(tables), *ranges)
+
+    def of_rows(self, rows: np.ndarray) -> "Sight":
+        """What these rows see alone. rows: int64 [n], ascending."""
+        tables, *ranges = self._kept
+        picked = copy(self)
+        picked.struct = picked._seen_by(tables, *(array[rows] for array in ranges))
+        return picked
+
+    def _seen_by(self, tables: np.ndarray, *ranges: np.ndarray) -> CSight:
+        self._kept = tables, *ranges
+        return CSight(*(array.ctypes.data for array in self._kept), len(ranges[0]))
 
 
 class NativeAttention:

@@ -21,9 +21,10 @@ typedef struct {
     float scale;
 } Heads;
 
-/* What a step's rows see. Row r: keys [first[r], until[r]) of the pages listed at tables + table_starts[r]. */
+/* What rows of a step see. Row r: keys [first[r], until[r]) of the pages listed at tables + table_starts[r]. */
 typedef struct {
     const int32_t *tables, *table_starts, *first, *until;
+    int32_t num_rows;
 } Sight;
 
 /* Rows [first_row, first_row + num_rows) of one sequence on the keys [from, to), which is in one part: the unit of
@@ -50,7 +51,8 @@ static int rows_together(const Heads *h) {
 }
 
 /* Lists the units, or only counts where `units` is null. */
-static void plan_work(const Heads *h, const Sight *sight, int num_rows, Work *work) {
+static void plan_work(const Heads *h, const Sight *sight, Work *work) {
+    int num_rows = sight->num_rows;
     work->num_units = work->num_slots = work->num_groups = work->most_parts = 0;
     for (int row = 0, rows; row < num_rows; row += rows) {
         int from = sight->first[row], until = sight->until[row];

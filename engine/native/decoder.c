@@ -38,20 +38,22 @@ typedef struct {
 typedef struct {
     int32_t num_rows, num_sights;
     const void *hidden;     /* [rows][hidden_size], of the weights' type */
-    void *output;           /* the same */
+    void *output;           /* the same, [num_read] */
     const int64_t *positions; /* [axes][rows], or [rows] where one position stands for all axes */
     int32_t num_axes;
     const int64_t *slots;   /* [rows] */
     const Sight *sights;
     int32_t num_added;
     const Added *added;
+    int32_t num_read, read_sight; /* read_sight: what the rows that are read see in the last layer */
+    const int64_t *read;          /* [num_read], ascending: rows whose output is wanted; null if all are */
 } Step;
 
 typedef struct {
     float *hidden, *qkv, *results;
     float *cos, *sin; /* [rows][head_dim / 2] */
-    void *attended, *activated, *operands; /* operands: one piece a thread, operand_stride bytes apart */
-    long operand_stride;
+    void *attended, *activated, *operands;
+    long operand_stride; /* from a thread's piece of operands to the next's; 0: all threads share one */
     Work *work; /* one for each sight */
     Share *shares; /* one for each thread */
 } Scratch;
@@ -80,12 +82,12 @@ static long lay_out(const Decoder *d, const Step *s, int num_threads, Scratch *x
     TAKE(shares, num_threads * sizeof(Share));
     for (int i = 0; i < s->num_sights; i++) {
         Work counted = {0};
-        plan_work(h, &s->sights[i], rows, &counted);
+        plan_work(h, &s->sights[i], &counted);
         long results = num_results(h, &counted, num_threads);
         if (results > most_results) most_results = results;
         Work w = {.units = (void *)(memory + used)};
         used += rounded(counted.num_units * sizeof(Unit));
-        if (memory) plan_work(h, &s->sights[i], rows, &w), x->work[i] = w;
+        if (memory) plan_work(h, &s->sights[i], &w), x->work[i] = w;
     }
     TAKE(results, most_results * 4);
 #undef TAKE
@@ -106,7 +108,7 @@ static void norm_operand(const Decoder *d, const Step *s, const Scratch *x, cons
 #define NORM(r)                                                                                 \
     norm_row(x->hidden + (r) * d->hidden_size, weight, d->eps, d->hidden_size, type,            \
              out + (r) * d->hidden_size * bytes_of(type))
-    if (s->num_rows <= ROWS_NORMED_ALONE) {
+    if (x->operand_stride) {
         for (long r = 0; r < s->num_rows; r++) NORM(r);
         return;
     }
@@ -231,17 +233,34 @@ static void add_rows(const Decoder *d, const Step *s, const Scratch *x, int laye
     }
 }
 
-static void run_layers(const Decoder *d, const Step *s, const Scratch *x) {
+/* The step of those rows alone that are read, moved to the front. */
+static Step keep_read(const Decoder *d, const Step *s, const Scratch *x) {
+    long width = d->hidden_size, outputs = d->layers[0].qkv.num_outputs;
+#pragma omp single
+    for (long r = 0; r < s->num_read; r++) {
+        memmove(x->hidden + r * width, x->hidden + s->read[r] * width, width * sizeof(float));
+        memmove(x->qkv + r * outputs, x->qkv + s->read[r] * outputs, outputs * sizeof(float));
+    }
+    Step narrowed = *s;
+    narrowed.num_rows = s->num_read;
+    return narrowed;
+}
+
+/* In the last layer all rows get their keys and values; the rest is computed for rows that are read. */
+static void run_layers(const Decoder *d, const Step *all, const Scratch *x) {
     Worker worker = begin_work(x->shares);
     char *operand = (char *)x->operands + worker.thread * x->operand_stride;
+    Step step = *all, *s = &step;
     find_turns(d, s, x);
     for (int i = 0; i < d->num_layers; i++) {
         const Layer *l = &d->layers[i];
+        int sight = l->sight;
         norm_operand(d, s, x, l->input_norm, operand);
         project_qkv(l, s, x, operand, &worker);
         rotate_and_write(d, l, s, x);
-        attend(&(Attention){&d->heads, &s->sights[l->sight], &x->work[l->sight], x->qkv, l->qkv.num_outputs, l->keys,
-                            l->values, x->results, x->attended, operand_type(l->o.type)});
+        if (i + 1 == d->num_layers && s->read) step = keep_read(d, s, x), sight = s->read_sight;
+        attend(&(Attention){&d->heads, &s->sights[sight], &x->work[sight], x->qkv, l->qkv.num_outputs, l->keys, l->values,
+                            x->results, x->attended, operand_type(l->o.type)});
         add_product(&l->o, l->o_bias, s, x, x->attended, &worker);
         norm_operand(d, s, x, l->post_norm, operand);
         gate_and_up(l, s, x, operand, &worker);
@@ -263,7 +282,7 @@ int run_decoder(const Decoder *d, const Step *s, int num_threads) {
         store(x.hidden + i, load_as_float(type, s->hidden, i));
 #pragma omp parallel num_threads(num_threads)
     run_layers(d, s, &x);
-    for (long r = 0; r < s->num_rows; r++) {
+    for (long r = 0; r < s->num_read; r++) {
         char *output = (char *)s->output + r * d->hidden_size * bytes_of(type);
         if (d->final_norm)
             norm_row(x.hidden + r * d->hidden_size, d->final_norm, d->eps, d->hidden_size, type, output);
@@ -309,15 +328,15 @@ void write_rows(const Heads *h, int num_rows, const int64_t *slots, const float 
 }
 
 /* out float32 [rows][heads][head_dim]: rows of q, float32 of the same shape, attend to pages that hold their keys. */
-int attend_rows(const Heads *h, const Sight *sight, int num_rows, const float *q, void *keys, void *values,
+int attend_rows(const Heads *h, const Sight *sight, const float *q, void *keys, void *values,
                 float *out, int num_threads) {
     Work w = {0};
-    plan_work(h, sight, num_rows, &w);
+    plan_work(h, sight, &w);
     long units = rounded(w.num_units * sizeof(Unit));
     char *memory = aligned_alloc(64, units + rounded(num_results(h, &w, num_threads) * sizeof(float)));
     if (!memory) return -1;
     w.units = (void *)memory;
-    plan_work(h, sight, num_rows, &w);
+    plan_work(h, sight, &w);
 #pragma omp parallel num_threads(num_threads)
     attend(&(Attention){h, sight, &w, q, (long)h->num_heads * h->head_dim, keys, values, (float *)(memory + units), out,
                         FLOAT32});

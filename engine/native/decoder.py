@@ -31,7 +31,7 @@ class NativeDecoder:
         if config.activation != "silu":
             raise NotFusable(f"the activation {config.activation!r}")
         self._backend = backend
-        self._windows = tuple(dict.fromkeys(config.windows))
+        self._windows, self._last_window = tuple(dict.fromkeys(config.windows)), config.windows[-1]
         self._layers = NativeLayers(
             backend.library,
             backend.heads,
@@ -51,11 +51,19 @@ class NativeDecoder:
         return isinstance(attention, NativeAttention) and attention.backend is self._backend
 
     def run(
-        self, hidden: torch.Tensor, positions: torch.Tensor, attention: object, added: Sequence[AddedRows]
+        self,
+        hidden: torch.Tensor,
+        positions: torch.Tensor,
+        attention: object,
+        added: Sequence[AddedRows],
+        read: torch.Tensor | None,
     ) -> torch.Tensor:
         assert isinstance(attention, NativeAttention)
-        sights = [attention.sight(window).struct for window in self._windows]
-        return self._layers.run(hidden, positions, attention.step.slots, sights, added)
+        sights = [attention.sight(window) for window in self._windows]
+        if read is not None:
+            sights.append(attention.sight(self._last_window).of_rows(read.numpy()))
+        structs = [sight.struct for sight in sights]
+        return self._layers.run(hidden, positions, attention.step.slots, structs, added, read)
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """[n, hidden_size] -> float32 [n, vocab_size]."""

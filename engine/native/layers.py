@@ -84,13 +84,15 @@ class NativeLayers:
         slots: np.ndarray,
         sights: Sequence[CSight],
         added: Sequence[AddedRows] = (),
+        read: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """hidden [rows, hidden_size], positions int64 [axes, rows] -> hidden after the final norm.
 
-        slots: int64 [rows], where keys and values of the rows go."""
+        slots: int64 [rows], where the rows' keys and values go. read: int64 [n], ascending, the rows wanted;
+        then the last of `sights` is what they see in the last layer."""
         hidden, positions = hidden.contiguous(), positions.contiguous()
         added = [rows._replace(values=_with_whole_rows(rows.values)) for rows in added]
-        output = torch.empty_like(hidden)
+        output = torch.empty_like(hidden if read is None else hidden[: len(read)])
         step = CStep(
             len(hidden),
             len(sights),
@@ -102,6 +104,9 @@ class NativeLayers:
             (CSight * len(sights))(*sights),
             len(added),
             (CAdded * len(added))(*(_struct(rows) for rows in added)),
+            len(output),
+            len(sights) - 1,
+            None if read is None else read.data_ptr(),
         )
         self._library.run_decoder(self._struct, step)
         return output

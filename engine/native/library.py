@@ -29,7 +29,10 @@ class CHeads(Structure):
 
 
 class CSight(Structure):
-    _fields_ = (("tables", c_void_p), ("table_starts", c_void_p), ("first", c_void_p), ("until", c_void_p))
+    _fields_ = (
+        *((name, c_void_p) for name in ("tables", "table_starts", "first", "until")),
+        ("num_rows", c_int32),
+    )
 
 
 class CLayer(Structure):
@@ -74,6 +77,9 @@ class CStep(Structure):
         ("sights", POINTER(CSight)),
         ("num_added", c_int32),
         ("added", POINTER(CAdded)),
+        ("num_read", c_int32),
+        ("read_sight", c_int32),
+        ("read", c_void_p),
     )
 
 
@@ -104,7 +110,7 @@ class Library:
         self._multiply = library.multiply
         self._multiply.argtypes = (POINTER(CMatrix), c_void_p, c_int, c_void_p, c_int)
         self._attend_rows = library.attend_rows
-        self._attend_rows.argtypes = (POINTER(CHeads), POINTER(CSight), c_int, *(c_void_p,) * 4, c_int)
+        self._attend_rows.argtypes = (POINTER(CHeads), POINTER(CSight), *(c_void_p,) * 4, c_int)
         self._draw_rows = library.draw_rows
         self._draw_rows.argtypes = (POINTER(CDraw), c_int, c_long, c_void_p, c_int)
         self._write_rows = library.write_rows
@@ -139,7 +145,7 @@ class Library:
         """q float32 [rows, heads, head_dim], contiguous; keys, values: a layer's pages. Returns the like."""
         out = torch.empty_like(q)
         pointers = (q.data_ptr(), keys.data_ptr(), values.data_ptr(), out.data_ptr())
-        _check(self._attend_rows(byref(heads), byref(sight), len(q), *pointers, self.num_threads))
+        _check(self._attend_rows(byref(heads), byref(sight), *pointers, self.num_threads))
         return out
 
     def draw_rows(self, draws: Sequence[CDraw], vocab_size: int) -> np.ndarray:

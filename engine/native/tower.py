@@ -67,7 +67,7 @@ class _Sight:
         ends = np.cumsum(sizes, dtype=np.int32)
         firsts, untils = np.repeat(ends - sizes, sizes), np.repeat(ends, sizes)
         self._kept = np.arange(num_pages, dtype=np.int32), np.zeros_like(firsts), firsts, untils
-        self.struct = CSight(*(array.ctypes.data for array in self._kept))
+        self.struct = CSight(*(array.ctypes.data for array in self._kept), len(firsts))
 
 
 def _layer(block: BlockWeights) -> LayerWeights:

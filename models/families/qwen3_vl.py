@@ -38,4 +38,4 @@ class Qwen3VLModel(Qwen2VLModel):
             first.append(rows._replace(encoding=row))
             added += [AddedRows(layer, rows.start, values) for layer, values in enumerate(deeper)]
         hidden = replace_rows(self.decoder.embed(batch.ids), first)
-        return self.decoder(hidden, batch.positions, attention, added)
+        return self.decoder(hidden, batch.positions, attention, added, batch.read)

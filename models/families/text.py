@@ -45,7 +45,7 @@ class TextModel:
 
     def forward(self, batch: ForwardBatch, attention: PagedAttention) -> torch.Tensor:
         hidden = replace_rows(self.decoder.embed(batch.ids), batch.media)
-        return self.decoder(hidden, batch.positions, attention)
+        return self.decoder(hidden, batch.positions, attention, read=batch.read)
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         return self.decoder.logits(hidden)

@@ -46,6 +46,7 @@ def run(
     machine: str = "native",
     threads: int = 1,
     added: Sequence[AddedRows] = (),
+    read: list[int] | None = None,
 ):
     """Hidden states and pages after one step from the same pages, whatever the path."""
     keys, values = pages(decoder, decoder.embedding.dtype)
@@ -61,7 +62,8 @@ def run(
     positions = torch.cat([torch.arange(c.start, c.end) for c in chunks])[None]
     plan = backend.plan(chunks)
     assert decoder.fused is None or decoder.fused.accepts(plan)
-    hidden = decoder(decoder.embed(ids), positions, plan, added)
+    wanted = None if read is None else torch.tensor(read)
+    hidden = decoder(decoder.embed(ids), positions, plan, added, wanted)
     logits = decoder.logits(hidden)
     if fused:
         keys, values = [unpacked(k, True) for k in keys], [unpacked(v, False) for v in values]
@@ -123,6 +125,24 @@ def test_rows_are_added_after_their_layers(machine: str, threads: int) -> None:
     for rows in added:
         others = [other for other in added if other is not rows]
         assert (run(decoder, chunks, False, added=others)[0] - expected[0]).abs().max() > 0.1
+
+
+@pytest.mark.parametrize("fused", [True, False], ids=["fused", "portable"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("layer", [0, 2], ids=["early", "last"])
+def test_rows_that_are_not_read_change_nothing(layer: int, dtype: torch.dtype, fused: bool) -> None:
+    """Neither what is read, bit by bit in C, nor keys and values. Rows may be added to those not read."""
+    decoder = tiny_pair("qwen2", dtype).model.decoder
+    chunks = [*CHUNKS["rows and chunks"], Chunk(0, 100, range(10, 17)), Chunk(3, 310, range(20, 40))]
+    added = [AddedRows(layer, 5, torch.randn(9, 64, generator=torch.Generator().manual_seed(3)).to(dtype))]
+    whole, _, pages = run(decoder, chunks, fused, threads=2, added=added)
+    for read in ([0, 9, 23, 123, 430], [3], list(range(40, 431, 5)), list(range(431))):
+        hidden, _, same_pages = run(decoder, chunks, fused, threads=2, added=added, read=read)
+        assert torch.equal(same_pages, pages)
+        if fused:
+            assert torch.equal(hidden, whole[read])
+        else:
+            torch.testing.assert_close(hidden, whole[read], rtol=1e-4, atol=BFLOAT16_ERROR)
 
 
 @pytest.mark.parametrize("machine", MACHINES)

@@ -148,8 +148,8 @@ def test_non_finite_logits_fail_their_row_alone(pair, expected, monkeypatch) -> 
 class MediaModel(TextModel):
     """Encodes a picture as its rows of `values`; remembers the batches that it was given."""
 
-    def __init__(self) -> None:
-        self.attention = AttentionSpec(2, 1, 8, 1.0, (None,))
+    def __init__(self, window: int | None = None) -> None:
+        self.attention = AttentionSpec(2, 1, 8, 1.0, (4, window))
         self.dtype, self.device = torch.float32, torch.device("cpu")
         self.encoding_width = 3
         self.batches: list[ForwardBatch] = []
@@ -159,18 +159,31 @@ class MediaModel(TextModel):
         return [item.arrays["values"]]
 
     def forward(self, batch: ForwardBatch, attention: PagedAttention) -> torch.Tensor:
-        copied = ForwardBatch(batch.ids.clone(), batch.positions.clone(), list(batch.media))
+        copied = ForwardBatch(batch.ids.clone(), batch.positions.clone(), list(batch.media), batch.read)
         self.batches.append(copied)
-        return torch.zeros(len(batch.ids), 4)
+        return torch.zeros(len(batch.ids if batch.read is None else batch.read), 4)
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         return torch.zeros(len(hidden), 10)
 
 
-def media_runner() -> tuple[MediaModel, Runner]:
-    model = MediaModel()
-    pages = [torch.zeros(8, 16, 1, 8)]
-    return model, Runner(model, SdpaBackend(model.attention, pages, [pages[0].clone()]), None)
+def media_runner(window: int | None = None) -> tuple[MediaModel, Runner]:
+    model = MediaModel(window)
+    pages = [torch.zeros(8, 16, 1, 8) for _ in range(4)]
+    return model, Runner(model, SdpaBackend(model.attention, pages[:2], pages[2:]), None)
+
+
+@pytest.mark.parametrize(("window", "read"), [(None, [1, 5]), (4, None)])
+def test_only_last_rows_of_chunks_are_read_where_they_see_all_before_them(
+    window: int | None, read: list[int] | None
+) -> None:
+    """Under a window what isn't finite in a chunk need not reach its last row."""
+    model, runner = media_runner(window)
+    first, second = make_sequence([1] * 2), make_sequence([1] * 9)
+    results = runner.execute([StepRow(first, 0, 2, [0], True), StepRow(second, 0, 4, [1], False)])
+    assert list(results) == [first.number]
+    wanted = model.batches[0].read
+    assert (None if wanted is None else wanted.tolist()) == read
 
 
 def item(key: bytes, values: np.ndarray, num_tokens: int | None = None) -> EncodeItem:

@@ -39,7 +39,7 @@ class TextModel:
         raise ValueError("text only")
 
     def forward(self, batch: ForwardBatch, attention: PagedAttention) -> torch.Tensor:
-        return self.decoder(self.decoder.embed(batch.ids), batch.positions, attention)
+        return self.decoder(self.decoder.embed(batch.ids), batch.positions, attention, read=batch.read)
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         return self.decoder.logits(hidden)

@@ -147,7 +147,12 @@ def test_a_fused_decoder_is_asked_first(tmp_path: Path, ids: torch.Tensor) -> No
             return attention is its_own
 
         def run(
-            self, hidden: torch.Tensor, positions: torch.Tensor, attention: object, added: Sequence[AddedRows]
+            self,
+            hidden: torch.Tensor,
+            positions: torch.Tensor,
+            attention: object,
+            added: Sequence[AddedRows],
+            read: torch.Tensor | None,
         ) -> torch.Tensor:
             assert positions.shape == (1, 1)
             return torch.full_like(hidden, 2.0)
