@@ -11,6 +11,8 @@ PEERS = Path(__file__).parent / ".peers"
 """Where `make peer-NAME` puts a peer, apart from everything else."""
 LONGEST = 4096
 """Tokens of one chat, for servers that must be told."""
+OPENMP = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "1000"}
+"""As for our own threads: who spins for long at a barrier keeps another from its core."""
 
 
 class Launch(NamedTuple):
@@ -64,7 +66,9 @@ def _vllm(checkpoint: Path, port: int) -> Launch:
 def _transformers(checkpoint: Path, port: int) -> Launch:
     options = {"--device": "cpu", "--dtype": "bfloat16", "--port": str(port), "--host": "127.0.0.1"}
     command = [str(PEERS / "transformers-serve" / "bin" / "transformers"), "serve", str(checkpoint)]
-    return Launch([*command, *_flat(options)], model=str(checkpoint), environment={"HF_HUB_OFFLINE": "1"})
+    return Launch(
+        [*command, *_flat(options)], model=str(checkpoint), environment={"HF_HUB_OFFLINE": "1", **OPENMP}
+    )
 
 
 def _llama(checkpoint: Path, port: int) -> Launch:
@@ -84,8 +88,7 @@ def _llama(checkpoint: Path, port: int) -> Launch:
     return Launch(
         [str(home / "build" / "bin" / "llama-server"), "--jinja", *_flat(options)],
         ready_path="/health",  # /v1/models answers while the model is still loading
-        # As for our own threads: who spins for long at a barrier keeps the other from its core.
-        environment={"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "1000"},
+        environment=OPENMP,
         preparation=(converted / "text.gguf", [*converter, str(checkpoint)]),
     )
 
