@@ -1,8 +1,8 @@
 """The decoder that the dense families share.
 
-Llama, Mistral, Qwen2, Qwen3 and the language models of their multimodal relatives are one computation that
-differs by a few flags. Knows nothing of media, and nothing of how keys and values are kept: that is the
-PagedAttention it is given.
+Llama, Mistral, Qwen2, Qwen3, Gemma 3 and the language models of their multimodal relatives are one
+computation that differs by a few flags. Knows nothing of media, and nothing of how keys and values are kept:
+that is the PagedAttention it is given.
 """
 
 from collections.abc import Sequence
@@ -15,17 +15,24 @@ import torch.nn.functional as F
 from models.activations import ACTIVATIONS
 from models.checkpoint import CheckpointError
 from models.interface import AddedRows, AttentionSpec, FusedDecoder, PackedMatrix, PagedAttention
-from models.rotary import Rotary, apply_rotary
+from models.rotary import Rotary, apply_rotary, rotary_of_layers
 from models.weights import Weights
 
 _QKV_BIAS = {"qwen2", "qwen2_vl_text", "qwen2_5_vl_text", "qwen2_5_omni_text"}
-_QK_NORM = {"qwen3", "qwen3_vl_text"}
+_QK_NORM = {"qwen3", "qwen3_vl_text", "gemma3_text"}
 _PLAIN = {"llama", "mistral"}
+_GEMMA = {"gemma3_text"}
+"""Norms on both sides of attention and MLP, their weights kept as what is added to 1; scaled embeddings."""
 
 
 @dataclass(frozen=True)
 class DecoderConfig:
-    """Sizes and flags of one decoder. windows: for each layer, how many keys a row sees, None for all."""
+    """Sizes and flags of one decoder.
+
+    windows: for each layer, how many keys a row sees, None for all. scale: what scores are multiplied with.
+    embedding_scale: likewise the embedding's rows. norms_after: of what attention and MLP give, before it is
+    added. norms_from_one: the weights of norms are kept less 1. rotary: for each layer.
+    """
 
     vocab_size: int
     hidden_size: int
@@ -33,16 +40,20 @@ class DecoderConfig:
     num_heads: int
     num_kv_heads: int
     head_dim: int
+    scale: float
     windows: tuple[int | None, ...]
     eps: float
+    embedding_scale: float
     tie: bool
     qkv_bias: bool
     o_bias: bool
     mlp_bias: bool
     qk_norm: bool
+    norms_after: bool
+    norms_from_one: bool
     activation: str
     max_positions: int
-    rotary: Rotary = field(compare=False, repr=False)
+    rotary: tuple[Rotary, ...] = field(compare=False, repr=False)
 
     @property
     def num_layers(self) -> int:
@@ -50,36 +61,37 @@ class DecoderConfig:
 
     @property
     def attention(self) -> AttentionSpec:
-        return AttentionSpec(
-            self.num_heads, self.num_kv_heads, self.head_dim, self.head_dim**-0.5, self.windows
-        )
+        return AttentionSpec(self.num_heads, self.num_kv_heads, self.head_dim, self.scale, self.windows)
 
     @classmethod
     def from_text_config(cls, text: Any, tie: bool | None = None) -> "DecoderConfig":
         """text: a text model's transformers configuration. tie: overrides its own word on tied embeddings."""
         kind = text.model_type
-        if kind not in _QKV_BIAS | _QK_NORM | _PLAIN:
-            raise CheckpointError(f"A language model of the type {kind!r} is not supported")
-        if text.hidden_act not in ACTIVATIONS:
-            raise CheckpointError(f"The activation {text.hidden_act!r} is not supported")
+        _require_supported(text)
+        activation = _activation(text)
         attention_bias = bool(getattr(text, "attention_bias", False))
-        rotary = Rotary(text)
+        head_dim = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
+        rotary = rotary_of_layers(text)
         return cls(
             vocab_size=text.vocab_size,
             hidden_size=text.hidden_size,
             intermediate_size=text.intermediate_size,
             num_heads=text.num_attention_heads,
             num_kv_heads=text.num_key_value_heads,
-            head_dim=getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads,
+            head_dim=head_dim,
+            scale=(getattr(text, "query_pre_attn_scalar", None) or head_dim) ** -0.5,
             windows=_windows(text),
             eps=text.rms_norm_eps,
+            embedding_scale=text.hidden_size**0.5 if kind in _GEMMA else 1.0,
             tie=bool(text.tie_word_embeddings) if tie is None else tie,
             qkv_bias=kind in _QKV_BIAS or (kind != "mistral" and attention_bias),
             o_bias=kind in ("llama", *_QK_NORM) and attention_bias,
             mlp_bias=kind == "llama" and bool(text.mlp_bias),
             qk_norm=kind in _QK_NORM,
-            activation=text.hidden_act,
-            max_positions=rotary.max_positions,
+            norms_after=kind in _GEMMA,
+            norms_from_one=kind in _GEMMA,
+            activation=activation,
+            max_positions=min(layer.max_positions for layer in rotary),
             rotary=rotary,
         )
 
@@ -89,7 +101,10 @@ Matrix = torch.Tensor | PackedMatrix
 
 
 class LayerWeights(NamedTuple):
-    """One layer, matrices [out, in]; query, key and value rows fused in this order, gate and up too."""
+    """One layer, matrices [out, in]; query, key and value rows fused in this order, gate and up too.
+
+    Norms whose weights are applied before rounding are float32, whatever the dtype of the model.
+    """
 
     input_norm: torch.Tensor
     qkv: Matrix
@@ -103,6 +118,8 @@ class LayerWeights(NamedTuple):
     gate_up_bias: torch.Tensor | None
     down: Matrix
     down_bias: torch.Tensor | None
+    norm_after_attention: torch.Tensor | None = None
+    norm_after_mlp: torch.Tensor | None = None
 
 
 class Decoder:
@@ -122,18 +139,20 @@ class Decoder:
         self.fused: FusedDecoder | None = None
         self.embedding = inner.take("embed_tokens.weight", shape=table)
         self.layers = [_take_layer(config, inner.prefixed(f"layers.{i}.")) for i in range(config.num_layers)]
-        self.final_norm = inner.take("norm.weight", shape=(config.hidden_size,))
+        self.final_norm = _take_norm(config, inner, "norm", config.hidden_size)
         self.head: Matrix = (
             self.embedding
             if config.tie
             else weights.prefixed(*map(_beside, prefixes)).take("lm_head.weight", shape=table)
         )
-        self.rotary = config.rotary.to(weights.device)
+        self.rotary = tuple(rotary.to(weights.device) for rotary in config.rotary)
         self._activation = ACTIVATIONS[config.activation]
+        self._embedding_scale = float(torch.tensor(config.embedding_scale, dtype=weights.dtype))
 
     def embed(self, ids: torch.Tensor) -> torch.Tensor:
         """int64 [rows] -> [rows, hidden_size]."""
-        return F.embedding(ids, self.embedding)
+        hidden = F.embedding(ids, self.embedding)
+        return hidden if self._embedding_scale == 1.0 else hidden.mul_(self._embedding_scale)
 
     def __call__(
         self,
@@ -153,8 +172,9 @@ class Decoder:
             return self(hidden, positions, attention, added)[read]
         if self.fused is not None and self.fused.accepts(attention):
             return self.fused.run(hidden, positions, attention, added, read)
-        cos, sin = (part.to(hidden.dtype) for part in self.rotary(positions))
+        turns = {rotary: [part.to(hidden.dtype) for part in rotary(positions)] for rotary in set(self.rotary)}
         for index, layer in enumerate(self.layers):
+            cos, sin = turns[self.rotary[index]]
             attended = self._attention(index, layer, hidden, cos, sin, attention)
             if index == last and read is not None:
                 hidden, attended = hidden[read], attended[read]
@@ -189,22 +209,28 @@ class Decoder:
         return attention.attend(index, apply_rotary(q, cos, sin), apply_rotary(k, cos, sin), v).flatten(1)
 
     def _projected(self, layer: LayerWeights, attended: torch.Tensor) -> torch.Tensor:
-        return _linear(attended, layer.o, layer.o_bias)
+        out = _linear(attended, layer.o, layer.o_bias)
+        return rms_norm(out, layer.norm_after_attention, self.config.eps)
 
     def _mlp(self, layer: LayerWeights, hidden: torch.Tensor) -> torch.Tensor:
         x = rms_norm(hidden, layer.post_norm, self.config.eps)
         gate, up = _linear(x, layer.gate_up, layer.gate_up_bias).chunk(2, dim=-1)
-        return _linear(self._activation(gate) * up, layer.down, layer.down_bias)
+        out = _linear(self._activation(gate) * up, layer.down, layer.down_bias)
+        return rms_norm(out, layer.norm_after_mlp, self.config.eps)
 
 
 def _linear(x: torch.Tensor, weight: Matrix, bias: torch.Tensor | None = None) -> torch.Tensor:
     return F.linear(x, weight, bias) if isinstance(weight, torch.Tensor) else weight(x, bias)
 
 
-def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
-    """Root-mean-square norm of the last axis, in float32, rounded before the weight as in the references."""
+def rms_norm(x: torch.Tensor, weight: torch.Tensor | None, eps: float) -> torch.Tensor:
+    """Root-mean-square norm of the last axis, in float32, rounded to the weight's dtype before the weight and
+    to that of x after it, as in the references. x as it is without a weight."""
+    if weight is None:
+        return x
     wide = x.float()
-    return weight * (wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + eps)).to(x.dtype)
+    normed = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + eps)
+    return (weight * normed.to(weight.dtype)).to(x.dtype)
 
 
 def _take_layer(config: DecoderConfig, weights: Weights) -> LayerWeights:
@@ -212,28 +238,55 @@ def _take_layer(config: DecoderConfig, weights: Weights) -> LayerWeights:
     q, kv = config.num_heads * dim, config.num_kv_heads * dim
     rows = {"q_proj": q, "k_proj": kv, "v_proj": kv}
     attention, mlp = weights.prefixed("self_attn."), weights.prefixed("mlp.")
+    before_mlp = "pre_feedforward_layernorm" if config.norms_after else "post_attention_layernorm"
 
     def bias(view: Weights, name: str, size: int, wanted: bool) -> torch.Tensor | None:
         return view.take(f"{name}.bias", shape=(size,)) if wanted else None
 
     return LayerWeights(
-        input_norm=weights.take("input_layernorm.weight", shape=(hidden,)),
+        input_norm=_take_norm(config, weights, "input_layernorm", hidden),
         qkv=torch.cat([attention.take(f"{name}.weight", shape=(n, hidden)) for name, n in rows.items()]),
         qkv_bias=torch.cat([attention.take(f"{name}.bias", shape=(n,)) for name, n in rows.items()])
         if config.qkv_bias
         else None,
-        q_norm=attention.take("q_norm.weight", shape=(dim,)) if config.qk_norm else None,
-        k_norm=attention.take("k_norm.weight", shape=(dim,)) if config.qk_norm else None,
+        q_norm=_take_norm(config, attention, "q_norm", dim) if config.qk_norm else None,
+        k_norm=_take_norm(config, attention, "k_norm", dim) if config.qk_norm else None,
         o=attention.take("o_proj.weight", shape=(hidden, q)),
         o_bias=bias(attention, "o_proj", hidden, config.o_bias),
-        post_norm=weights.take("post_attention_layernorm.weight", shape=(hidden,)),
+        post_norm=_take_norm(config, weights, before_mlp, hidden),
         gate_up=torch.cat([mlp.take(f"{n}_proj.weight", shape=(inner, hidden)) for n in ("gate", "up")]),
         gate_up_bias=torch.cat([mlp.take(f"{n}_proj.bias", shape=(inner,)) for n in ("gate", "up")])
         if config.mlp_bias
         else None,
         down=mlp.take("down_proj.weight", shape=(hidden, inner)),
         down_bias=bias(mlp, "down_proj", hidden, config.mlp_bias),
+        norm_after_attention=_take_norm(config, weights, "post_attention_layernorm", hidden)
+        if config.norms_after
+        else None,
+        norm_after_mlp=_take_norm(config, weights, "post_feedforward_layernorm", hidden)
+        if config.norms_after
+        else None,
     )
+
+
+def _take_norm(config: DecoderConfig, weights: Weights, name: str, size: int) -> torch.Tensor:
+    weight = weights.take(f"{name}.weight", shape=(size,))
+    return weight.float() + 1.0 if config.norms_from_one else weight
+
+
+def _require_supported(text: Any) -> None:
+    if text.model_type not in _QKV_BIAS | _QK_NORM | _PLAIN:
+        raise CheckpointError(f"A language model of the type {text.model_type!r} is not supported")
+    for name in ("attn_logit_softcapping", "final_logit_softcapping", "use_bidirectional_attention"):
+        if getattr(text, name, None):
+            raise CheckpointError(f"A language model with {name} is not supported")
+
+
+def _activation(text: Any) -> str:
+    name = getattr(text, "hidden_activation", None) or text.hidden_act
+    if name not in ACTIVATIONS:
+        raise CheckpointError(f"The activation {name!r} is not supported")
+    return name
 
 
 def _windows(text: Any) -> tuple[int | None, ...]:

@@ -28,6 +28,7 @@ FAMILIES = {
     "MistralForCausalLM": _TEXT,
     "Qwen2ForCausalLM": _TEXT,
     "Qwen3ForCausalLM": _TEXT,
+    "Gemma3ForCausalLM": _TEXT,
     "UltravoxModel": Family(
         "models.processing.ultravox:UltravoxProcessing", "models.families.ultravox:UltravoxModel"
     ),

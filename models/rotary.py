@@ -13,28 +13,29 @@ from models.checkpoint import CheckpointError
 class Rotary:
     """cos and sin of every position, from a text model's transformers configuration.
 
-    frequencies: float32 [head_dim / 2], what a position is multiplied with; axis_of: which axis's position,
-    int64 [head_dim / 2].
+    layer_type: of which layers, where the configuration has parameters for each kind of them. frequencies:
+    float32 [head_dim / 2], what a position is multiplied with; axis_of: which axis's position, int64
+    [head_dim / 2].
 
     Scaled frequencies come from transformers' own functions. `max_positions` is the longest sequence for
     which they hold: two kinds ("dynamic", "longrope") change them for all keys once a sequence grows past a
     length, which no cache of keys can follow, so such a checkpoint is served exactly, up to that length.
     """
 
-    def __init__(self, text_config: Any, device: torch.device | str = "cpu") -> None:
-        parameters = _parameters(text_config)
+    def __init__(self, text_config: Any, layer_type: str | None = None) -> None:
+        parameters = _parameters(text_config, layer_type)
         head_dim = getattr(text_config, "head_dim", None) or (
             text_config.hidden_size // text_config.num_attention_heads
         )
-        inv_freq, self.scaling = _frequencies(text_config, parameters, head_dim)
+        inv_freq, self.scaling = _frequencies(text_config, parameters, head_dim, layer_type)
         if len(inv_freq) * 2 != head_dim:
             raise CheckpointError("Rotary positions on a part of each head are not supported")
         self.max_positions = _longest_exact(text_config, parameters)
         sections = parameters.get("mrope_section")
         interleaved = bool(parameters.get("mrope_interleaved", False))
         self.axes = len(sections) if sections else 1
-        self.frequencies = inv_freq.to(device=device, dtype=torch.float32)
-        self.axis_of = _axis_of_frequency(sections, interleaved, len(inv_freq)).to(device)
+        self.frequencies = inv_freq.to(torch.float32)
+        self.axis_of = _axis_of_frequency(sections, interleaved, len(inv_freq))
 
     def to(self, device: torch.device | str) -> "Rotary":
         self.frequencies, self.axis_of = self.frequencies.to(device), self.axis_of.to(device)
@@ -55,15 +56,31 @@ def apply_rotary(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch
     return x * cos.unsqueeze(1) + torch.cat((-second, first), dim=-1) * sin.unsqueeze(1)
 
 
-def _parameters(text_config: Any) -> dict[str, Any]:
+def rotary_of_layers(text_config: Any) -> tuple[Rotary, ...]:
+    """For each layer its rotary positions, the same object for all layers that share them."""
+    text_config.standardize_rope_params()
+    kinds = getattr(text_config, "layer_types", None) or ()
+    if not set(kinds) & set(text_config.rope_parameters):
+        return (Rotary(text_config),) * text_config.num_hidden_layers
+    of_kind = {kind: Rotary(text_config, kind) for kind in dict.fromkeys(kinds)}
+    return tuple(of_kind[kind] for kind in kinds)
+
+
+def _parameters(text_config: Any, layer_type: str | None) -> dict[str, Any]:
     text_config.standardize_rope_params()
     parameters = text_config.rope_parameters
+    if layer_type is not None:
+        parameters = parameters.get(layer_type) or {}
     if "rope_type" not in parameters:
-        raise CheckpointError("Rotary parameters that differ between layers are not supported")
+        raise CheckpointError(
+            f"Rotary positions without parameters for {layer_type or 'all layers'} are not supported"
+        )
     return parameters
 
 
-def _frequencies(text_config: Any, parameters: dict[str, Any], head_dim: int) -> tuple[torch.Tensor, float]:
+def _frequencies(
+    text_config: Any, parameters: dict[str, Any], head_dim: int, layer_type: str | None
+) -> tuple[torch.Tensor, float]:
     kind = parameters["rope_type"]
     if kind in ("default", "mrope"):
         exponents = torch.arange(0, head_dim, 2, dtype=torch.float32) / head_dim
@@ -73,7 +90,8 @@ def _frequencies(text_config: Any, parameters: dict[str, Any], head_dim: int) ->
 
     if kind not in ROPE_INIT_FUNCTIONS:
         raise CheckpointError(f"Rotary positions of the kind {kind!r} are not supported")
-    return ROPE_INIT_FUNCTIONS[kind](text_config, device=torch.device("cpu"))
+    by_layer = {} if layer_type is None else {"layer_type": layer_type}
+    return ROPE_INIT_FUNCTIONS[kind](text_config, device=torch.device("cpu"), **by_layer)
 
 
 def _longest_exact(text_config: Any, parameters: dict[str, Any]) -> int:

@@ -100,13 +100,16 @@ def write_json(path: Path, content: dict) -> None:
 def save(
     model_class: type[PreTrainedModel], config: PreTrainedConfig, directory: Path, max_shard_size: str = "5GB"
 ) -> Path:
-    """A model with seeded weights. Norms and biases are shaken: as initialised they would hide mistakes."""
+    """A model with seeded weights. Norms and biases are shaken, and matrices that would be zero are not: as
+    initialised they would hide mistakes."""
     torch.manual_seed(0)
     model = model_class(config)
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.ndim == 1:
                 parameter += 0.1 * torch.randn_like(parameter)
+            elif not parameter.any():
+                parameter.normal_(0.0, 0.1)
     model.save_pretrained(directory, max_shard_size=max_shard_size)
     return directory
 

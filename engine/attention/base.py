@@ -31,7 +31,8 @@ class KeyRanges(NamedTuple):
 
 
 def key_ranges(chunk: Chunk, window: int | None) -> KeyRanges:
-    """Causal, at most `window` keys back, widened to the whole span for rows of a bidirectional span.
+    """Causal, but to the end of its span for a row of a bidirectional one; at most `window` keys back, within
+    a span too.
 
     ValueError if such a span is cut by the end of the chunk: its rows would miss keys.
     """
@@ -42,9 +43,7 @@ def key_ranges(chunk: Chunk, window: int | None) -> KeyRanges:
             continue
         if end > chunk.end:
             raise ValueError(f"bidirectional span {start}..{end} is cut at {chunk.end}")
-        rows = slice(max(start - chunk.start, 0), end - chunk.start)
-        until[rows] = end
-        first[rows] = np.minimum(first[rows], start)
+        until[max(start - chunk.start, 0) : end - chunk.start] = end
     return KeyRanges(first, until)
 
 

@@ -27,9 +27,13 @@ class NativeDecoder:
     """
 
     def __init__(self, decoder: Decoder, backend: NativeBackend) -> None:
-        config, rotary = decoder.config, decoder.rotary
+        config, (rotary, *others) = decoder.config, set(decoder.rotary)
         if config.activation != "silu":
             raise NotFusable(f"the activation {config.activation!r}")
+        if config.norms_after or config.norms_from_one:
+            raise NotFusable("norms after attention, or with weights kept less 1")
+        if others:
+            raise NotFusable("rotary positions that differ between layers")
         self._backend = backend
         self._windows, self._last_window = tuple(dict.fromkeys(config.windows)), config.windows[-1]
         self._layers = NativeLayers(

@@ -184,11 +184,8 @@ def test_key_ranges_follow_the_rule(start: int, size: int, window: int | None, d
     spans = list(zip(cuts[::2], cuts[1::2], strict=False))
     first, until = key_ranges(Chunk(start, end, [], spans), window)
     for row, position in enumerate(range(start, end)):
-        seen = {j for j in range(position + 1) if window is None or position - j < window}
-        for s, e in spans:
-            if s <= position < e:
-                seen |= set(range(s, e))
-                seen |= set(range(min(seen), max(seen) + 1))
+        ends = [e for s, e in spans if s <= position < e]
+        seen = {j for j in range(*ends or [position + 1]) if window is None or position - j < window}
         assert set(range(first[row], until[row])) == seen
 
 

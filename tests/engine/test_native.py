@@ -3,6 +3,7 @@
 import copy
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -249,6 +250,23 @@ def test_decoders_that_the_kernels_cannot_run_stay_as_they_are(changes: dict) ->
     install_fused(model, backend)
     assert model.decoder.fused is None
     install_fused(object(), backend)
+
+
+@pytest.mark.parametrize("changes", [{"norms_after": True}, {"norms_from_one": True}])
+def test_other_norms_are_not_fused(changes: dict) -> None:
+    decoder = tiny_pair().model.decoder
+    backend = NativeBackend(decoder.config.attention, *pages(decoder, torch.float32), Library(1))
+    decoder.config = replace(decoder.config, **changes)
+    with pytest.raises(NotFusable, match="norms"):
+        NativeDecoder(decoder, backend)
+
+
+def test_rotary_positions_that_differ_between_layers_are_not_fused() -> None:
+    decoder = tiny_pair().model.decoder
+    backend = NativeBackend(decoder.config.attention, *pages(decoder, torch.float32), Library(1))
+    decoder.rotary = (copy.copy(decoder.rotary[0]), *decoder.rotary[1:])
+    with pytest.raises(NotFusable, match="rotary"):
+        NativeDecoder(decoder, backend)
 
 
 @pytest.fixture

@@ -11,11 +11,11 @@ from transformers import AutoModelForCausalLM, GPT2Config
 
 from models.checkpoint import Checkpoint, CheckpointError
 from models.configs import read_config
-from models.decoder import DecoderConfig
+from models.decoder import DecoderConfig, rms_norm
 from models.families.text import TextModel
 from models.interface import AddedRows, ForwardBatch
 from models.loader import load_model
-from tests import checkpoints
+from tests import checkpoints, checkpoints_gemma
 from tests.models.dense_attention import DenseAttention
 
 LLAMA3 = {
@@ -52,6 +52,8 @@ CASES: dict[str, tuple[Callable[..., Path], dict]] = {
         {"use_sliding_window": True, "sliding_window": 5, "max_window_layers": 1},
     ),
     "qwen3": (checkpoints.tiny_qwen3, {}),
+    "gemma3": (checkpoints_gemma.tiny_gemma3_text, {}),
+    "gemma3-biased": (checkpoints_gemma.tiny_gemma3_text, {"attention_bias": True}),
     "qwen3-tied-biased": (checkpoints.tiny_qwen3, {"tie_word_embeddings": True, "attention_bias": True}),
 }
 
@@ -109,6 +111,35 @@ def test_a_configuration_without_any_scaling_in_the_old_spelling(tmp_path: Path,
     config |= {"rope_theta": config.pop("rope_parameters")["rope_theta"], "rope_scaling": None}
     checkpoints.write_json(directory / "config.json", config)
     torch.testing.assert_close(logits(load(directory), ids), expected)
+
+
+def test_the_old_spelling_of_rotary_settings_for_each_kind_of_layer(
+    tmp_path: Path, ids: torch.Tensor
+) -> None:
+    directory = checkpoints_gemma.tiny_gemma3_text(tmp_path)
+    expected = logits(load(directory), ids)
+    config = json.loads((directory / "config.json").read_text())
+    by_kind = config.pop("rope_parameters")
+    scaling = by_kind["full_attention"]
+    config["rope_theta"] = scaling.pop("rope_theta")
+    config["rope_scaling"] = scaling
+    config["rope_local_base_freq"] = by_kind["sliding_attention"]["rope_theta"]
+    checkpoints.write_json(directory / "config.json", config)
+    torch.testing.assert_close(logits(load(directory), ids), expected)
+
+
+@torch.no_grad()
+def test_scaled_embeddings_and_norms_round_as_the_reference_in_bfloat16(
+    tmp_path: Path, ids: torch.Tensor
+) -> None:
+    """A width whose root bfloat16 can't hold; bit for bit."""
+    directory = checkpoints_gemma.tiny_gemma3_text(tmp_path, hidden_size=96)
+    reference = AutoModelForCausalLM.from_pretrained(directory, dtype=torch.bfloat16).model
+    decoder = load_model(Checkpoint.open(str(directory)), dtype="bfloat16").decoder  # type: ignore[attr-defined]
+    embedded = decoder.embed(ids)
+    assert torch.equal(embedded, reference.embed_tokens(ids))
+    eps = decoder.config.eps
+    assert torch.equal(rms_norm(embedded, decoder.final_norm, eps), reference.norm(embedded))
 
 
 @pytest.mark.parametrize("spelling", ["rope_type", "type"])

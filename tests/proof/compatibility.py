@@ -10,6 +10,7 @@ PROVED = {
     "mistral": "MistralForCausalLM",
     "qwen2": "Qwen2ForCausalLM",
     "qwen3": "Qwen3ForCausalLM",
+    "gemma3_text": "Gemma3ForCausalLM",
     "qwen2_vl": "Qwen2VLForConditionalGeneration",
     "qwen2_5_vl": "Qwen2_5_VLForConditionalGeneration",
     "qwen3_vl": "Qwen3VLForConditionalGeneration",
@@ -33,6 +34,9 @@ WAYS: dict[str, tuple[str, ...]] = {
 }
 """Ways of reaching an answer, and the back ends on which each is compared with `transformers`."""
 
+NOT_FUSED = ("gemma3_text",)
+"""Families whose layers the back end `native` computes one by one."""
+
 
 class Refusal(NamedTuple):
     """A change to config.json with which the family's checkpoints are refused, and what it asks for."""
@@ -55,6 +59,8 @@ REFUSALS = (
         {"layer_types": ["full_attention", "chunked_attention", "full_attention"]},
         "layers that are neither full nor sliding attention",
     ),
+    Refusal("gemma3_text", {"final_logit_softcapping": 30.0}, "soft caps on scores or logits"),
+    Refusal("gemma3_text", {"use_bidirectional_attention": True}, "text that sees what follows it"),
     Refusal("qwen2_vl", {"vision_config": {"hidden_act": "gelu"}}, "a vision tower with another activation"),
     Refusal(
         "qwen2_vl", {"vision_config": {"patch_size": 16}}, "a tower and prepared pictures of two patch sizes"
@@ -118,7 +124,8 @@ Each for every family above, with text alone and with every mix of media that it
 
 {ways}
 
-The back end `native` also gives the same bits in bfloat16 on every way (`--deterministic`).
+The back end `native` also gives the same bits in bfloat16 on every way (`--deterministic`), but for
+{not_fused}, whose layers it computes one by one.
 
 ## Quantised checkpoints
 
@@ -143,6 +150,7 @@ def page() -> str:
             ["way", *BACKENDS],
             [[way, *(_MARKS[name in backends] for name in BACKENDS)] for way, backends in WAYS.items()],
         ),
+        not_fused=" and ".join(NOT_FUSED),
         quantisations=_table(
             ["`quant_method`", "read"], [[f"`{name}`", _MARKS[read]] for name, read in QUANTISATIONS.items()]
         ),

@@ -12,7 +12,13 @@ from tokenizers import Tokenizer
 from models.checkpoint import Checkpoint
 from models.interface import ServedModel
 from models.loader import load_model
-from tests import checkpoints, checkpoints_llava, checkpoints_qwen, checkpoints_qwen_audio
+from tests import (
+    checkpoints,
+    checkpoints_gemma,
+    checkpoints_llava,
+    checkpoints_qwen,
+    checkpoints_qwen_audio,
+)
 from tests.proof.llava_reference import LlavaReference
 from tests.proof.prompts import picture, sound, words
 from tests.proof.reference import Piece, Reference
@@ -39,6 +45,7 @@ FAMILIES = {
     "mistral": Family(checkpoints.tiny_mistral, ()),
     "qwen2": Family(checkpoints.tiny_qwen2, ()),
     "qwen3": Family(checkpoints.tiny_qwen3, ()),
+    "gemma3_text": Family(checkpoints_gemma.tiny_gemma3_text, ()),
     "qwen2_vl": Family(checkpoints_qwen.tiny_qwen2_vl, ("image",)),
     "qwen2_5_vl": Family(checkpoints_qwen.tiny_qwen2_5_vl, ("image",)),
     "qwen3_vl": Family(checkpoints_qwen.tiny_qwen3_vl, ("image",)),

@@ -5,12 +5,14 @@ from typing import Any
 
 import pytest
 
+from engine.config import EngineConfig
+from engine.runner import build_runner
 from models.checkpoint import Checkpoint, CheckpointError
 from models.loader import load_model
 from models.registry import FAMILIES
 from tests.checkpoints import write_json
 from tests.proof import compatibility, families
-from tests.proof.compatibility import PROVED, REFUSALS, Refusal
+from tests.proof.compatibility import NOT_FUSED, PROVED, REFUSALS, Refusal
 
 
 def test_the_families_under_proof_are_those_of_the_page() -> None:
@@ -22,6 +24,13 @@ def test_the_families_under_proof_are_those_of_the_page() -> None:
 def test_every_architecture_is_served_by_classes_under_proof(architecture: str) -> None:
     assert compatibility.prover(architecture)
     assert f"`{architecture}`" in compatibility.page()
+
+
+@pytest.mark.parametrize("name", PROVED)
+def test_the_same_bits_are_promised_where_layers_are_fused(name: str) -> None:
+    config = EngineConfig(model="", attention_backend="native", num_threads=1)
+    runner = build_runner(families.model(name, "native"), config, 8)
+    assert runner.is_row_invariant == (name not in NOT_FUSED)
 
 
 @pytest.mark.parametrize("refusal", REFUSALS, ids=lambda refusal: refusal.what)
