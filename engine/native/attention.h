@@ -127,6 +127,7 @@ typedef struct {
     float *results; /* num_results of work */
     void *out;      /* [rows][heads][head_dim] of out_type */
     int out_type;
+    int num_threads; /* for which results were laid out: no fewer than there are */
 } Attention;
 
 /* With many groups of rows each is a piece of work, whose parts are joined while they are in the cache; of few
@@ -167,7 +168,7 @@ static void join_group(const Attention *a, const Unit *u, int kv_head, const flo
 static void attend(const Attention *a) {
     const Heads *h = a->heads;
     const Unit *units = a->work->units;
-    int group = h->num_heads / h->num_kv_heads, by_groups = groups_suffice(h, a->work, omp_get_num_threads());
+    int group = h->num_heads / h->num_kv_heads, by_groups = groups_suffice(h, a->work, a->num_threads);
     long size = RESULT(h->head_dim);
     float *own = a->results + omp_get_thread_num() * own_results(h, a->work);
 #define IS_FIRST(i) (!(i) || units[i].first_row != units[(i) - 1].first_row)

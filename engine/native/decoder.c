@@ -50,6 +50,7 @@ typedef struct {
 } Step;
 
 typedef struct {
+    int num_threads;
     float *hidden, *qkv, *results;
     float *cos, *sin; /* [rows][head_dim / 2] */
     void *attended, *activated, *operands;
@@ -260,7 +261,7 @@ static void run_layers(const Decoder *d, const Step *all, const Scratch *x) {
         rotate_and_write(d, l, s, x);
         if (i + 1 == d->num_layers && s->read) step = keep_read(d, s, x), sight = s->read_sight;
         attend(&(Attention){&d->heads, &s->sights[sight], &x->work[sight], x->qkv, l->qkv.num_outputs, l->keys, l->values,
-                            x->results, x->attended, operand_type(l->o.type)});
+                            x->results, x->attended, operand_type(l->o.type), x->num_threads});
         add_product(&l->o, l->o_bias, s, x, x->attended, &worker);
         norm_operand(d, s, x, l->post_norm, operand);
         gate_and_up(l, s, x, operand, &worker);
@@ -271,7 +272,7 @@ static void run_layers(const Decoder *d, const Step *all, const Scratch *x) {
 
 /* hidden -> output, after the final norm. -1 if there is no memory. */
 int run_decoder(const Decoder *d, const Step *s, int num_threads) {
-    Scratch x = {0};
+    Scratch x = {.num_threads = num_threads};
     long bytes = lay_out(d, s, num_threads, &x, NULL);
     char *memory = aligned_alloc(64, bytes);
     if (!memory) return -1;
@@ -339,7 +340,7 @@ int attend_rows(const Heads *h, const Sight *sight, const float *q, void *keys, 
     plan_work(h, sight, &w);
 #pragma omp parallel num_threads(num_threads)
     attend(&(Attention){h, sight, &w, q, (long)h->num_heads * h->head_dim, keys, values, (float *)(memory + units), out,
-                        FLOAT32});
+                        FLOAT32, num_threads});
     free(memory);
     return 0;
 }

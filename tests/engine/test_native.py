@@ -2,6 +2,9 @@
 
 import copy
 import itertools
+import os
+import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -314,3 +317,25 @@ def test_a_step_of_very_many_rows_needs_no_stack() -> None:
     weight = torch.ones(16, 16, dtype=torch.bfloat16)
     rows = torch.ones(100_000, 16, dtype=torch.bfloat16)
     assert (NativeMatrix(weight, Library(2)).multiply(rows) == 16).all()
+
+
+FEWER_THREADS = """
+from engine.attention.base import Chunk
+from engine.attention.native import NativeBackend
+from engine.native.library import Library
+from models.interface import AttentionSpec
+import torch
+
+pages = torch.zeros(64, 16, 8, 64)
+backend = NativeBackend(AttentionSpec(8, 8, 64, 1.0, (None,)), [pages], [pages.clone()], Library(16))
+attention = backend.plan([Chunk(15, 16, [block]) for block in range(4)])
+rows = torch.ones(4, 8, 64)
+for _ in range(50):
+    assert torch.equal(attention.attend(0, torch.zeros_like(rows), rows, rows), rows / 16)
+"""
+
+
+def test_fewer_threads_than_were_asked_for_have_room_enough() -> None:
+    """OMP_THREAD_LIMIT and the like take some away after memory has been laid out."""
+    environment = os.environ | {"OMP_THREAD_LIMIT": "8"}
+    subprocess.run([sys.executable, "-c", FEWER_THREADS], env=environment, check=True, timeout=120)
