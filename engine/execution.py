@@ -14,6 +14,7 @@ from engine.request import Sequence
 from engine.scheduler import Scheduler
 from engine.step import EncodeItem, RowFault, SampledToken, Step, StepRow, StepRunner
 from kvcache.encodings import EncodingId
+from kvcache.match import BlockCopy
 
 logger = logging.getLogger(__name__)
 
@@ -43,12 +44,27 @@ class Execution:
     def run(self, step: Step) -> Iterator[tuple[Sequence, SampledToken]]:
         """Copy, encode, compute, publish. Yields new tokens, each after its row was published; finish
         sequences meanwhile."""
-        self._runner.copy_blocks(step.copies)
-        self._runner.drop_encodings(step.evicted)
         rows = step.rows
+        if step.copies and (fault := self._copy(step.copies)):
+            targets, size = {copy.target for copy in step.copies}, self._scheduler.cache.block_size
+            rows = self._without(
+                rows, lambda row: fault if row.block_table[row.start // size] in targets else None
+            )
+        self._runner.drop_encodings(step.evicted)
         if step.encode and (failed := self._encode(step.encode)):
-            rows = self._without_readers(rows, failed)
+            rows = self._without(rows, lambda row: _unreadable(row, failed))
         yield from self._execute(rows)
+
+    def _copy(self, copies: Seq[BlockCopy]) -> RowFault | None:
+        """Returns why it failed, for all of them."""
+        try:
+            self._runner.copy_blocks(copies)
+        except self._fatal:
+            raise
+        except Exception as error:
+            logger.exception("copying %d blocks", len(copies))
+            return self._fault(error)
+        return None
 
     def _encode(self, items: Seq[EncodeItem]) -> dict[EncodingId, RowFault]:
         """Run the encoder for each item by itself. Returns why those that failed did."""
@@ -61,20 +77,18 @@ class Execution:
             except Exception as error:
                 logger.exception("encoding %s of layout %s", item.kind, item.layout)
                 failed[item.encoding] = self._fault(error)
-        return failed
-
-    def _without_readers(self, rows: list[StepRow], failed: dict[EncodingId, RowFault]) -> list[StepRow]:
-        """Fail the requests whose rows read what could not be encoded; the rest are staged again."""
         for encoding, fault in failed.items():
             logger.error("media %s: %s", encoding.key.hex()[:16], fault.message)
             self._plan.failed(encoding)
+        return failed
+
+    def _without(self, rows: list[StepRow], fault_of: Callable[[StepRow], RowFault | None]) -> list[StepRow]:
+        """Fail the requests of faulty rows, so that nothing they wrote is published; the rest are staged
+        again."""
+        faults = [(row.sequence.request.request_id, fault) for row in rows if (fault := fault_of(row))]
         self._scheduler.rollback()
-        for row in rows:
-            request = row.sequence.request
-            spans = row.sequence.tokens.spans_within(row.start, row.end)
-            faults = (failed.get(EncodingId(request.namespace, span.key)) for span in spans)
-            if fault := next(filter(None, faults), None):
-                self._fail(request.request_id, fault)
+        for request_id, fault in faults:
+            self._fail(request_id, fault)
         return self._scheduler.restage(rows)
 
     def _execute(self, rows: list[StepRow]) -> Iterator[tuple[Sequence, SampledToken]]:
@@ -96,24 +110,26 @@ class Execution:
                 yield from self._execute(self._scheduler.restage(half))
             return
         if any(isinstance(result, RowFault) for result in results.values()):
-            rows = self._without_faults(rows, results)
+            rows = self._without(rows, lambda row: _own_fault(row, results))
         self._scheduler.advance(rows)
         for row in rows:
             result = results.get(row.sequence.number)
             if isinstance(result, SampledToken):
                 yield row.sequence, result
 
-    def _without_faults(self, rows: list[StepRow], results: Results) -> list[StepRow]:
-        """Fail the requests of faulty rows, so that nothing they wrote is published; keep the others'
-        results."""
-        self._scheduler.rollback()
-        for row in rows:
-            fault = results.get(row.sequence.number)
-            if isinstance(fault, RowFault):
-                self._fail(row.sequence.request.request_id, fault)
-        return self._scheduler.restage(rows)
-
     def _fault(self, error: Exception) -> RowFault:
         if self._exhausted(error):
             return RowFault("The server has too little memory for this request now.", "overloaded")
         return RowFault(f"{type(error).__name__} in a step of its own")
+
+
+def _unreadable(row: StepRow, failed: dict[EncodingId, RowFault]) -> RowFault | None:
+    """Why something that the row reads could not be encoded."""
+    spans = row.sequence.tokens.spans_within(row.start, row.end)
+    faults = (failed.get(EncodingId(row.sequence.request.namespace, span.key)) for span in spans)
+    return next(filter(None, faults), None)
+
+
+def _own_fault(row: StepRow, results: Results) -> RowFault | None:
+    result = results.get(row.sequence.number)
+    return result if isinstance(result, RowFault) else None

@@ -49,9 +49,10 @@ class KVPages:
 
     def copy(self, copies: Sequence[BlockCopy]) -> None:
         """Whole blocks in all layers, whatever order a back end keeps within them. All sources are read
-        first."""
+        first: what lies between takes memory, of one layer at a time."""
         sources, targets = (list(numbers) for numbers in zip(*copies, strict=True))
-        self.pages[:, :, targets] = self.pages[:, :, sources]
+        for layer in self.pages:
+            layer[:, targets] = layer[:, sources]
 
 
 def _untouched_zeros(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:

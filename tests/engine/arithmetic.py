@@ -25,6 +25,7 @@ class ArithmeticProcessing:
     image_options: frozenset[str] = frozenset()
     bidirectional_kinds = frozenset({"audio"})
     completes_prompts = False
+    media_margin = ""
     fingerprint = "arithmetic"
     sampling_rate = 16000
 
@@ -71,17 +72,17 @@ class DeviceLost(RuntimeError):
 
 
 class ArithmeticRunner:
-    """fail_encoding: keys that the encoder refuses. break_on: request ids whose rows make the whole step
-    raise.
+    """raise_in_copy: raised instead of copying. fail_encoding: keys that the encoder refuses.
 
-    break_together: every step of more than one row raises. fault_on: request ids whose rows report a fault of
-    their own.
+    break_on: request ids whose rows make the whole step raise. break_together: every step of more than one
+    row raises. fault_on: request ids whose rows report a fault of their own.
     """
 
     def __init__(self, num_blocks: int) -> None:
         self.pages: list[int | None] = [None] * (num_blocks * BLOCK_SIZE)
         self.encodings: dict[EncodingId, int] = {}
         self.fail_encoding: set[bytes] = set()
+        self.raise_in_copy: Exception | None = None
         self.raise_in_encode = False
         self.break_on: set[str] = set()
         self.fault_on: set[str] = set()
@@ -99,6 +100,8 @@ class ArithmeticRunner:
             del self.encodings[encoding]
 
     def copy_blocks(self, copies):
+        if self.raise_in_copy:
+            raise self.raise_in_copy
         read = [self._block(copy.source) for copy in copies]
         for copy, values in zip(copies, read, strict=True):
             start = copy.target * BLOCK_SIZE

@@ -228,3 +228,19 @@ def test_short_memory_in_the_encoder_is_not_the_medias_fault() -> None:
     house.run()
     assert {name: failure.code for name, failure in house.failures.items()} == {"seen": "overloaded"}
     assert "text" not in house.failures
+
+
+def test_short_memory_for_copies_fails_only_whoever_begins_with_one() -> None:
+    house = House()
+    house.add(generate("first", [2, 3, 4, 5, 6, 7]))
+    house.run()
+    house.runner.raise_in_copy = MemoryError()
+    house.add(generate("other", [9, 8, 7, 6, 5, 4]))
+    house.add(generate("alike", [2, 3, 4, 5, 6, 8]))
+    house.run()
+    assert {name: failure.code for name, failure in house.failures.items()} == {"alike": "overloaded"}
+    house.check_all_done()
+    house.runner.raise_in_copy = DeviceLost()
+    house.add(generate("later", [2, 3, 4, 5, 6, 8]))
+    with pytest.raises(DeviceLost):
+        house.run()
