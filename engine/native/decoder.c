@@ -120,6 +120,12 @@ static void norm_operand(const Decoder *d, const Step *s, const Scratch *x, cons
 
 INLINE vfloat load_or_zero(const float *maybe, long at) { return maybe ? load(maybe + at) : (vfloat){0}; }
 
+/* This thread's share of a product: a tile and a group of rows at a time, tile after tile of a block of rows. */
+#define EACH_PIECE(worker, w, num_rows, tile, first, count)                                                    \
+    EACH_TILE(worker, num_tiles(w) * num_blocks(w, num_rows), piece_)                                          \
+    for (long tile = piece_ % num_tiles(w), more_ = 1; more_; more_ = 0)                                       \
+    EACH_GROUP(num_rows, piece_ / num_tiles(w), num_blocks(w, num_rows), first, count)
+
 /* Where each 16 of a tile's 32 sums go, row by row: padding past the outputs goes nowhere. */
 #define EACH_HALF(w, tile)                                                                             \
     for (int half = 0, at = (tile) * TILE; half < 2 && at < (w)->num_outputs; half++, at += LANES)
@@ -130,7 +136,7 @@ INLINE const char *row_of(const Matrix *w, const void *operand, long row) {
 
 static void project_qkv(const Layer *l, const Step *s, const Scratch *x, const void *operand, Worker *worker) {
     long outputs = l->qkv.num_outputs;
-    EACH_TILE(worker, num_tiles(&l->qkv), tile) EACH_GROUP(s->num_rows, first, count) {
+    EACH_PIECE(worker, &l->qkv, s->num_rows, tile, first, count) {
         float sums[ROWS_AT_ONCE * TILE];
         multiply_tile(&l->qkv, tile, row_of(&l->qkv, operand, first), count, sums);
         EACH_HALF(&l->qkv, tile) {
@@ -144,7 +150,7 @@ static void project_qkv(const Layer *l, const Step *s, const Scratch *x, const v
 
 static void add_product(const Matrix *w, const float *maybe_bias, const Step *s, const Scratch *x,
                         const void *operand, Worker *worker) {
-    EACH_TILE(worker, num_tiles(w), tile) EACH_GROUP(s->num_rows, first, count) {
+    EACH_PIECE(worker, w, s->num_rows, tile, first, count) {
         float sums[ROWS_AT_ONCE * TILE];
         multiply_tile(w, tile, row_of(w, operand, first), count, sums);
         EACH_HALF(w, tile) {
@@ -162,7 +168,7 @@ INLINE vfloat silu(vfloat x) { return x / (1.0f + exp_of(blend(x < -87.0f, splat
 
 static void gate_and_up(const Layer *l, const Step *s, const Scratch *x, const void *operand, Worker *worker) {
     long size = l->gate_up.num_outputs / 2;
-    EACH_TILE(worker, num_tiles(&l->gate_up), tile) EACH_GROUP(s->num_rows, first, count) {
+    EACH_PIECE(worker, &l->gate_up, s->num_rows, tile, first, count) {
         float sums[ROWS_AT_ONCE * TILE];
         multiply_tile(&l->gate_up, tile, row_of(&l->gate_up, operand, first), count, sums);
         vfloat gate_bias = load_or_zero(l->gate_up_bias, tile * TILE);
@@ -307,7 +313,7 @@ int multiply(const Matrix *w, const void *x, int num_rows, float *out, int num_t
 #pragma omp parallel num_threads(num_threads)
     {
         Worker worker = begin_work(shares);
-        EACH_TILE(&worker, num_tiles(w), tile) EACH_GROUP(num_rows, first, count) {
+        EACH_PIECE(&worker, w, num_rows, tile, first, count) {
             float sums[ROWS_AT_ONCE * TILE];
             multiply_tile(w, tile, row_of(w, memory, first), count, sums);
             long at = (long)tile * TILE, width = at_most(w->num_outputs - at, TILE);

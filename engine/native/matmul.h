@@ -136,9 +136,17 @@ INLINE int even_group(int num_rows) {
 
 INLINE long at_most(long x, long most) { return x < most ? x : most; }
 
-/* `count` rows from `first` on, in turn over all rows: never more than ROWS_AT_ONCE. */
-#define EACH_GROUP(num_rows, first, count)                                                                     \
-    for (long first = 0, at_once_ = even_group(num_rows), count;                                               \
-         first < (num_rows) && (count = at_most((num_rows) - first, at_once_)); first += count)
+/* Rows of a left operand are taken in blocks that stay in the L2 cache beside a tile. */
+#define BLOCK_BYTES (384 << 10)
+
+INLINE long num_blocks(const Matrix *w, long num_rows) {
+    return (num_rows * w->num_inputs * operand_bytes(w->type) + BLOCK_BYTES - 1) / BLOCK_BYTES;
+}
+
+/* `count` rows from `first` on, in turn over the block's: never more than ROWS_AT_ONCE. */
+#define EACH_GROUP(num_rows, block, num_blocks, first, count)                                                  \
+    for (long first = (num_rows) * (block) / (num_blocks), until_ = (num_rows) * ((block) + 1) / (num_blocks),     \
+              at_once_ = even_group(until_ - first), count;                                                    \
+         first < until_ && (count = at_most(until_ - first, at_once_)); first += count)
 
 #endif

@@ -190,9 +190,9 @@ def test_products_equal_torch(shape: tuple[int, int], dtype: torch.dtype, machin
     generator = torch.Generator().manual_seed(0)
     weight = torch.randn(shape, generator=generator).to(dtype)
     packed = NativeMatrix(weight, Library(1, machine))
-    rows = torch.randn(70, shape[1], generator=generator).to(dtype)
+    rows = torch.randn(900, shape[1], generator=generator).to(dtype)  # several blocks for the L2 cache
     expected = linear(rows.double(), weight.double()).float()
-    for count in (*range(1, 34), 70):
+    for count in (*range(1, 34), 70, 900):
         actual = packed.multiply(rows[:count])
         torch.testing.assert_close(actual, expected[:count], rtol=1e-5, atol=1e-4)
         assert torch.equal(actual[0], packed.multiply(rows[:1])[0])
