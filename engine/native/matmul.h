@@ -50,8 +50,9 @@ typedef struct {
 
 #define EACH_ROW _Pragma("GCC unroll 12") for (int r = 0; r < num_rows; r++)
 
-/* left, right [rows] += x [rows][..] times `count` lines; both begin at the same input. x_stride: elements.
- * One pointer serves three rows: with one for each, some would be fetched from memory for each line. */
+/* left, right [rows] += x [rows][..] times `count` lines; both begin at the same input. x_stride: elements. */
+#ifdef __AVX512F__
+/* One pointer serves three rows: with one for each, some would be fetched from memory for each line. */
 INLINE void add_lines(int type, int num_rows, const void *x, long x_stride, Lines l, int count, vfloat *left,
                       vfloat *right) {
     for (long k = 0, at = 0; k < count; k++, at += l.step) {
@@ -86,6 +87,37 @@ INLINE void add_lines(int type, int num_rows, const void *x, long x_stride, Line
 #endif
     }
 }
+#else
+/* GCC keeps vectors that are wider than the machine's in memory, so sums are halves of them here. */
+typedef float vhalves __attribute__((vector_size(32)));
+typedef uint32_t vwords __attribute__((vector_size(32)));
+
+INLINE void add_lines(int type, int num_rows, const void *x, long x_stride, Lines l, int count, vfloat *left,
+                      vfloat *right) {
+    vhalves sums[ROWS_AT_ONCE][4];
+#define EACH_QUARTER _Pragma("GCC unroll 4") for (int h = 0; h < 4; h++)
+#define QUARTER_OF(left, right) ((char *)(h < 2 ? (left) : (right)) + h % 2 * sizeof(vhalves))
+    EACH_ROW EACH_QUARTER memcpy(&sums[r][h], QUARTER_OF(left + r, right + r), sizeof(vhalves));
+    for (long k = 0, at = 0; k < count; k++, at += l.step) {
+        __builtin_prefetch(l.next_first + at);
+        __builtin_prefetch(l.next_second + at);
+        vwords line[4];
+        EACH_QUARTER memcpy(&line[h], QUARTER_OF(l.first + at, l.second + at), sizeof(vwords));
+        if (type == FLOAT32) {
+            EACH_ROW EACH_QUARTER sums[r][h] += (vhalves)line[h] * ((const float *)x)[r * x_stride + k];
+            continue;
+        }
+        EACH_ROW {
+            const float *pair = (const float *)x + r * x_stride + 2 * k;
+            EACH_QUARTER sums[r][h] += (vhalves)(line[h] << 16) * pair[0];
+            EACH_QUARTER sums[r][h] += (vhalves)(line[h] & 0xffff0000u) * pair[1];
+        }
+    }
+    EACH_ROW EACH_QUARTER memcpy(QUARTER_OF(left + r, right + r), &sums[r][h], sizeof(vhalves));
+#undef QUARTER_OF
+#undef EACH_QUARTER
+}
+#endif
 
 /* CALL(type, rows) for a number of rows that the compiler knows. */
 #define CASE(CALL, n)                        \
