@@ -113,10 +113,12 @@ class TestInsideABlock:
         assert (source, target) == (match.donor.block, cache.block_table(2)[2])
         assert cache.take_copies() == []
 
-    def test_a_step_that_did_not_happen_leaves_no_rest(self):
+    @pytest.mark.parametrize("num_tokens", [3, 7])
+    def test_a_step_that_did_not_happen_leaves_no_rest(self, num_tokens):
         cache = manager()
-        start(cache, 1, text(7))
+        start(cache, 1, text(num_tokens))
         cache.rollback_step()
+        compute(cache, 2, text(3, start=100))  # its success is another's
         cache.free(1)
         assert cache.match(text(9), b"").num_tokens == 0
 
@@ -162,7 +164,8 @@ class TestInsideABlock:
         cache.free(1)
         tokens = text(8)
         match = cache.match(tokens, b"")
-        compute(cache, 2, text(12, start=100))
+        compute(cache, 2, text(8, start=100))
         cache.free(2)
+        assert cache.match(tokens, b"").blocks == match.blocks
         assert not cache.allocate(3, tokens, b"", match, 8)
         assert cache.take_copies() == []
