@@ -8,7 +8,7 @@ from kvcache.beginnings import MOST_COMPARED
 from kvcache.match import PrefixMatch
 from kvcache.sequence import TokenSequence
 from kvcache.spans import MediaSpan
-from tests.kvcache.managers import CAT, DOG, compute, manager, start, text
+from tests.kvcache.managers import CAT, DOG, compute, free_order, manager, start, text
 
 
 class TestMatch:
@@ -128,6 +128,22 @@ class TestInsideABlock:
         assert cache.match(text(8), b"").num_tokens == 4
         cache.commit_step()
         assert cache.match(text(8), b"").num_tokens == 7
+
+    def test_what_is_left_then_ends_inside_no_indivisible_range_either(self):
+        cache = manager()
+        start(cache, 1, text(16))
+        assert cache.match(text(20), b"", ((9, 13), (14, 18))).num_tokens == 8
+        cache.commit_step()
+        assert cache.match(text(20), b"", ((9, 13), (14, 18))).num_tokens == 14
+
+    def test_a_donor_was_of_use_and_is_given_away_last(self):
+        cache = manager()
+        for owner, first in enumerate((0, 100)):
+            compute(cache, owner, text(3, start=first))
+            cache.free(owner)
+        match = start(cache, 2, text(4))
+        assert match.donor
+        assert free_order(cache)[-1] == match.donor.block
 
     def test_a_rest_that_says_nothing_new_is_not_kept(self):
         cache = manager()
