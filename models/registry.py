@@ -38,6 +38,9 @@ FAMILIES = {
     "LlavaForConditionalGeneration": Family(
         "models.processing.llava:LlavaProcessing", "models.families.llava:LlavaModel"
     ),
+    "Gemma3ForConditionalGeneration": Family(
+        "models.processing.gemma3:Gemma3Processing", "models.families.gemma3:Gemma3Model"
+    ),
     "Qwen2VLForConditionalGeneration": _QWEN2_VL,
     "Qwen2_5_VLForConditionalGeneration": _QWEN2_VL,
     "Qwen3VLForConditionalGeneration": Family(

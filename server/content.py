@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from server.template import ChatTemplate, TemplateError
 
-_PROBE = "probe5d1c"
+_PROBE, _ANOTHER = "probe5d1c", "probe90b7"
 _MEDIA_PARTS: dict[str, list[dict[str, Any]]] = {
     kind: [
         {"type": kind, kind: kind},
@@ -23,8 +23,8 @@ _MEDIA_PARTS["audio"].append({"type": "input_audio", "input_audio": {"data": "",
 
 
 class ContentShapes(NamedTuple):
-    """What one role's content may be. media_parts: by kind, the part that the template writes a marker
-    for."""
+    """What one role's content may be. parts: a list of several, all of which the template writes.
+    media_parts: by kind, the part that the template writes a marker for."""
 
     strings: bool
     parts: bool
@@ -92,7 +92,9 @@ class ContentAdapter:
                 if shown.count(marker) == 1 and shows_probe(shown):
                     media[kind] = part
                     break
-        return ContentShapes(shows_probe(rendered(_PROBE)), shows_probe(rendered([text])), media)
+        several = rendered([text, {"type": "text", "text": _ANOTHER}])
+        takes_parts = shows_probe(several) and _ANOTHER in several
+        return ContentShapes(shows_probe(rendered(_PROBE)), takes_parts, media)
 
 
 def _ask(shapes: ContentShapes) -> Any:

@@ -128,13 +128,19 @@ class PromptBuilder:
             return []
         return self._tokenizer.encode("", add_special_tokens=True)
 
+    def _with_margins(self, rendered: str) -> str:
+        margin = self._processing.media_margin
+        for marker in self._kinds if margin else ():
+            rendered = rendered.replace(marker, f"{margin}{marker}{margin}")
+        return rendered
+
     def _assemble(self, rendered: str, items: Sequence[ResolvedMedia], hidden: HiddenText) -> RenderedPrompt:
         waiting = {kind: deque(item for item in items if item.kind == kind) for kind in self._markers}
         ids = self._before(rendered)
         spans: list[MediaSpan] = []
         media: list[ResolvedMedia] = []
         num_markers = Counter[str]()
-        for start, stretch, mark in self._split(rendered):
+        for start, stretch, mark in self._split(self._with_margins(rendered)):
             ids += self._tokenizer.encode_plain(hidden.restore(stretch), continued=start > 0)
             kind = self._kinds.get(mark or "")
             if kind is not None:

@@ -14,7 +14,7 @@ from models.activations import ACTIVATIONS
 from models.checkpoint import CheckpointError
 from models.encoder_attention import attend_in_runs
 from models.encoder_block import CLIP, BlockSizes, EncoderBlock, take_norm
-from models.linear import Linear, packed
+from models.families.square_patches import SquarePatches
 from models.weights import Weights
 
 
@@ -57,15 +57,11 @@ class ClipVision:
 
     def __init__(self, config: ClipConfig, weights: Weights, values: np.ndarray) -> None:
         self.config = config
-        width, patch = config.blocks.width, config.patch_size
-        kernel = weights.take("embeddings.patch_embedding.weight", shape=(width, 3, patch, patch))
-        self.dtype = kernel.dtype
-        self.patch_embed = packed(Linear(kernel.permute(0, 2, 3, 1).flatten(1), None))
+        width, embeddings = config.blocks.width, weights.prefixed("embeddings.")
+        self.patches = SquarePatches(embeddings, width, config.patch_size, config.grid, values)
         positions = (config.grid**2 + 1, width)
-        self.positions = weights.take("embeddings.position_embedding.weight", shape=positions)
-        self.class_row = weights.take("embeddings.class_embedding", shape=(width,))
-        lowest, highest = torch.from_numpy(values[[0, -1]]).to(weights.device)
-        self._offset, self._scale = lowest, (highest - lowest) / (len(values) - 1)
+        self.positions = embeddings.take("position_embedding.weight", shape=positions)
+        self.class_row = embeddings.take("class_embedding", shape=(width,))
         self.first_norm = take_norm(weights, "pre_layrnorm", width, config.blocks.eps)
         self.blocks = [
             EncoderBlock(config.blocks, CLIP, weights.prefixed(f"encoder.layers.{index}."))
@@ -74,17 +70,10 @@ class ClipVision:
 
     def __call__(self, pixels: torch.Tensor) -> torch.Tensor:
         """uint8 [side, side, 3] -> [1 + patches, width * number of outputs], in reading order."""
-        hidden = torch.cat((self.class_row[None], self.patch_embed(self._patches(pixels)))) + self.positions
+        hidden = torch.cat((self.class_row[None], self.patches(pixels))) + self.positions
         hidden = self.first_norm(hidden)
         states = [hidden]
         attention = partial(attend_in_runs, runs=[(1, len(hidden))])
         for block in self.blocks:
             states.append(block(states[-1], attention))
         return torch.cat([states[output] for output in self.config.outputs], dim=-1)
-
-    def _patches(self, pixels: torch.Tensor) -> torch.Tensor:
-        """[patches, patch * patch * 3], channels last; what is left of an incomplete patch is cut off."""
-        grid, patch = self.config.grid, self.config.patch_size
-        whole = pixels[: grid * patch, : grid * patch].float() * self._scale + self._offset
-        cut = whole.view(grid, patch, grid, patch, 3).transpose(1, 2)
-        return cut.reshape(grid**2, -1).to(self.dtype)

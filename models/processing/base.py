@@ -67,6 +67,9 @@ class Processing(Protocol):
     completes_prompts: bool
     """What the tokenizer puts before every text (`<s>`, say) also goes before a rendered chat that does not
     begin with it, as the published processor does; a tokenizer alone never adds to a template."""
+    media_margin: str
+    """What the published processor writes on both sides of every media marker of a rendered chat: text, which
+    becomes tokens together with what stands beside it."""
 
     def marker(self, kind: str) -> str:
         """The text that the checkpoint's template uses, or that is put into the content, for one media

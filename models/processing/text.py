@@ -22,6 +22,7 @@ class TextProcessing:
     image_options: frozenset[str] = frozenset()
     bidirectional_kinds: frozenset[str] = frozenset()
     completes_prompts = False
+    media_margin = ""
     sampling_rate = 0
     fingerprint = "text"
 

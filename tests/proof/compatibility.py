@@ -11,6 +11,7 @@ PROVED = {
     "qwen2": "Qwen2ForCausalLM",
     "qwen3": "Qwen3ForCausalLM",
     "gemma3_text": "Gemma3ForCausalLM",
+    "gemma3": "Gemma3ForConditionalGeneration",
     "qwen2_vl": "Qwen2VLForConditionalGeneration",
     "qwen2_5_vl": "Qwen2_5_VLForConditionalGeneration",
     "qwen3_vl": "Qwen3VLForConditionalGeneration",
@@ -34,8 +35,11 @@ WAYS: dict[str, tuple[str, ...]] = {
 }
 """Ways of reaching an answer, and the back ends on which each is compared with `transformers`."""
 
-NOT_FUSED = ("gemma3_text",)
+NOT_FUSED = ("gemma3_text", "gemma3")
 """Families whose layers the back end `native` computes one by one."""
+
+INDIVISIBLE = ("gemma3",)
+"""Families whose media are computed in one step, and found whole or not at all."""
 
 
 class Refusal(NamedTuple):
@@ -61,6 +65,10 @@ REFUSALS = (
     ),
     Refusal("gemma3_text", {"final_logit_softcapping": 30.0}, "soft caps on scores or logits"),
     Refusal("gemma3_text", {"use_bidirectional_attention": True}, "text that sees what follows it"),
+    Refusal("gemma3", {"vision_config": {"model_type": "clip_vision_model"}}, "a tower other than SigLIP's"),
+    Refusal("gemma3", {"vision_config": {"hidden_act": "mish"}}, "a vision tower with an unknown activation"),
+    Refusal("gemma3", {"vision_config": {"image_size": 140}}, "a tower and prepared pictures of two sizes"),
+    Refusal("gemma3", {"mm_tokens_per_image": 17}, "pictures pooled to another number of tokens"),
     Refusal("qwen2_vl", {"vision_config": {"hidden_act": "gelu"}}, "a vision tower with another activation"),
     Refusal(
         "qwen2_vl", {"vision_config": {"patch_size": 16}}, "a tower and prepared pictures of two patch sizes"
@@ -124,6 +132,9 @@ Each for every family above, with text alone and with every mix of media that it
 
 {ways}
 
+A media item of {indivisible} sees itself in both directions, so it is never cut: chunks are of its length and
+of 6 and 15 tokens more, and where only a part of it is held, the hit ends before it.
+
 The back end `native` also gives the same bits in bfloat16 on every way (`--deterministic`), but for
 {not_fused}, whose layers it computes one by one.
 
@@ -150,6 +161,7 @@ def page() -> str:
             ["way", *BACKENDS],
             [[way, *(_MARKS[name in backends] for name in BACKENDS)] for way, backends in WAYS.items()],
         ),
+        indivisible=" and ".join(INDIVISIBLE),
         not_fused=" and ".join(NOT_FUSED),
         quantisations=_table(
             ["`quant_method`", "read"], [[f"`{name}`", _MARKS[read]] for name, read in QUANTISATIONS.items()]

@@ -19,6 +19,7 @@ from tests import (
     checkpoints_qwen,
     checkpoints_qwen_audio,
 )
+from tests.proof.gemma_reference import GemmaReference
 from tests.proof.llava_reference import LlavaReference
 from tests.proof.prompts import picture, sound, words
 from tests.proof.reference import Piece, Reference
@@ -35,9 +36,13 @@ class Oracle(Protocol):
 
 
 class Family(NamedTuple):
+    """indivisible: tokens of a span that is computed in one step, since it sees itself in both directions; 0
+    where spans may be cut anywhere."""
+
     make: Callable[[Path], object]
     kinds: tuple[str, ...]
     reference: Callable[[Path], Oracle] = Reference
+    indivisible: int = 0
 
 
 FAMILIES = {
@@ -46,6 +51,7 @@ FAMILIES = {
     "qwen2": Family(checkpoints.tiny_qwen2, ()),
     "qwen3": Family(checkpoints.tiny_qwen3, ()),
     "gemma3_text": Family(checkpoints_gemma.tiny_gemma3_text, ()),
+    "gemma3": Family(checkpoints_gemma.tiny_gemma3, ("image",), GemmaReference, checkpoints_gemma.TOKENS),
     "qwen2_vl": Family(checkpoints_qwen.tiny_qwen2_vl, ("image",)),
     "qwen2_5_vl": Family(checkpoints_qwen.tiny_qwen2_5_vl, ("image",)),
     "qwen3_vl": Family(checkpoints_qwen.tiny_qwen3_vl, ("image",)),
@@ -77,6 +83,12 @@ def model(name: str, backend: str = "") -> ServedModel:
     return load_model(
         Checkpoint.open(str(directory(name))), dtype="float32", device="cpu", load_format="auto"
     )
+
+
+def steps_of(name: str, chunk: int, max_num_seqs: int = 1) -> int:
+    """`chunk` tokens a step, or as many more as the family's indivisible spans need among so many others."""
+    indivisible = FAMILIES[name].indivisible
+    return max(chunk, indivisible + max_num_seqs - 1) if indivisible else chunk
 
 
 @cache

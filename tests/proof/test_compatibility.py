@@ -12,7 +12,7 @@ from models.loader import load_model
 from models.registry import FAMILIES
 from tests.checkpoints import write_json
 from tests.proof import compatibility, families
-from tests.proof.compatibility import NOT_FUSED, PROVED, REFUSALS, Refusal
+from tests.proof.compatibility import INDIVISIBLE, NOT_FUSED, PROVED, REFUSALS, Refusal
 
 
 def test_the_families_under_proof_are_those_of_the_page() -> None:
@@ -31,6 +31,13 @@ def test_the_same_bits_are_promised_where_layers_are_fused(name: str) -> None:
     config = EngineConfig(model="", attention_backend="native", num_threads=1)
     runner = build_runner(families.model(name, "native"), config, 8)
     assert runner.is_row_invariant == (name not in NOT_FUSED)
+
+
+@pytest.mark.parametrize("name", PROVED)
+def test_media_are_indivisible_where_the_page_says_so(name: str) -> None:
+    processing = families.model(name).processing
+    assert processing.bidirectional_kinds == (processing.kinds if name in INDIVISIBLE else set())
+    assert bool(families.FAMILIES[name].indivisible) == (name in INDIVISIBLE)
 
 
 @pytest.mark.parametrize("refusal", REFUSALS, ids=lambda refusal: refusal.what)

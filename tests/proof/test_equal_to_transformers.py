@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from tests.proof.compatibility import WAYS
-from tests.proof.families import FAMILIES, TEXT, forbidden, media, mixes, model, reference
+from tests.proof.families import FAMILIES, TEXT, forbidden, media, mixes, model, reference, steps_of
 from tests.proof.prompts import Prompt, build, words
 from tests.proof.reference import Piece
 from tests.proof.rig import BLOCK, Answer, Rig
@@ -77,8 +77,10 @@ def test_cold_and_warm(name: str, mix: str, backend: str) -> None:
 @pytest.mark.parametrize("chunk", [1, 7, 16])
 @pytest.mark.parametrize(("name", "mix"), CASES)
 def test_in_chunks(name: str, mix: str, chunk: int, backend: str) -> None:
+    """As long as a span that can't be cut, and 6 and 15 tokens longer, where the prompt has one."""
     pieces = mixes(name)[mix]
-    (answer,) = rig(name, backend, chunk=chunk, max_num_seqs=1).run([prompt(name, pieces)])
+    size = chunk if mix == "text" else steps_of(name, 1) - 1 + chunk
+    (answer,) = rig(name, backend, chunk=size, max_num_seqs=1).run([prompt(name, pieces)])
     check(name, pieces, answer)
 
 
@@ -88,7 +90,8 @@ def test_in_chunks(name: str, mix: str, chunk: int, backend: str) -> None:
 def test_eight_at_once(name: str, chunk: int, backend: str) -> None:
     every = [*mixes(name).values()]
     asked = [every[index % len(every)] + words(50 + index, 1 + index, TEXT) for index in range(8)]
-    answers = rig(name, backend, chunk=chunk, max_num_seqs=8).run([prompt(name, pieces) for pieces in asked])
+    engine = rig(name, backend, chunk=steps_of(name, chunk, 8), max_num_seqs=8)
+    answers = engine.run([prompt(name, pieces) for pieces in asked])
     for pieces, answer in zip(asked, answers, strict=True):
         check(name, pieces, answer)
 
@@ -110,8 +113,16 @@ def test_preempted_and_resumed(name: str, backend: str) -> None:
 
 
 @on_backends("found up to before, inside and after a media item")
-@pytest.mark.parametrize("where", ["before", "inside", "after"])
-@pytest.mark.parametrize(("name", "kind"), [(n, k) for n in MULTIMODAL for k in FAMILIES[n].kinds])
+@pytest.mark.parametrize(
+    ("name", "kind", "where"),
+    [
+        (name, kind, where)
+        for name in MULTIMODAL
+        for kind in FAMILIES[name].kinds
+        for where in ("before", "inside", "after")
+        if where != "inside" or not FAMILIES[name].indivisible
+    ],
+)
 def test_half_warm(name: str, kind: str, where: str, backend: str) -> None:
     """A hit that ends before a span, inside it, and after it."""
     span = media(name, kind, 1, 2.0)
@@ -120,7 +131,7 @@ def test_half_warm(name: str, kind: str, where: str, backend: str) -> None:
     start, end = start + len(head), end + len(head)
     pieces = head + span + words(22, 40, TEXT) + words(23, 9, TEXT)
     asked = prompt(name, pieces, max_tokens=6)
-    engine = rig(name, backend, chunk=(end - start) // 2, max_num_seqs=1)
+    engine = rig(name, backend, chunk=steps_of(name, (end - start) // 2), max_num_seqs=1)
     other = head + media(name, kind, 2 if where == "before" else 1, 2.0) + words(22, 40, TEXT)
     first = prompt(name, other, max_tokens=1)
     if where == "inside":
@@ -135,6 +146,27 @@ def test_half_warm(name: str, kind: str, where: str, backend: str) -> None:
         inside = -1
     (answer,) = engine.run([asked])
     assert answer.num_cached == {"before": start, "inside": inside, "after": len(first.ids)}[where]
+    check(name, pieces, answer)
+
+
+@on_backends("found up to before, inside and after a media item")
+@pytest.mark.parametrize(
+    ("name", "kind"), [(n, k) for n in MULTIMODAL for k in FAMILIES[n].kinds if FAMILIES[n].indivisible]
+)
+def test_a_span_that_is_held_in_part_is_not_found(name: str, kind: str, backend: str) -> None:
+    """The blocks from its middle on were taken by others: the hit ends before it."""
+    head, tail = words(20, 37, TEXT), words(22, 40, TEXT)
+    pieces = head + media(name, kind, 1) + tail
+    asked = prompt(name, pieces)
+    start, end = asked.request.spans[0][:2]
+    held = (end - 1) // BLOCK
+    assert start < held * BLOCK < end
+    num_blocks = -(-(len(asked.ids) + 6) // BLOCK)
+    engine = rig(name, backend, num_blocks=num_blocks)
+    engine.run([asked])
+    engine.run([prompt(name, words(24, (num_blocks - held) * BLOCK - 1, TEXT), max_tokens=1)])
+    (answer,) = engine.run([prompt(name, pieces)])
+    assert answer.num_cached == start
     check(name, pieces, answer)
 
 
@@ -161,7 +193,8 @@ def test_four_choices_share_the_prompt(name: str, backend: str) -> None:
     engine.run([asked])
     for choice in range(4):
         check(name, pieces, engine.answers[asked.request.request_id, choice])
-    assert engine.stats.num_computed_prompt_tokens <= len(asked.ids) + 3 * BLOCK
+    end = BLOCK + FAMILIES[name].indivisible  # of the prompt, that choices of the same step don't share
+    assert engine.stats.num_computed_prompt_tokens <= len(asked.ids) + 3 * end
     assert engine.stats.num_encoder_runs == len(asked.media)
 
 

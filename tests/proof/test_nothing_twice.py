@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.proof.families import FAMILIES, TEXT, media, model
+from tests.proof.families import FAMILIES, TEXT, media, model, steps_of
 from tests.proof.prompts import words
 from tests.proof.rig import BLOCK
 from tests.proof.test_equal_to_transformers import check, prompt, rig
@@ -28,7 +28,7 @@ def test_the_second_identical_request_does_almost_nothing(name: str, kind: str) 
 @pytest.mark.parametrize(("name", "kind"), KINDS)
 def test_eight_identical_requests_at_once(name: str, kind: str, chunk: int) -> None:
     """In one step, or while the first is at its chunks: one encoder run, each prompt block computed once."""
-    engine = rig(name, chunk=chunk, max_num_seqs=8)
+    engine = rig(name, chunk=steps_of(name, chunk, 8), max_num_seqs=8)
     pieces = words(1, 20, TEXT) + media(name, kind, 1, 2.0) + words(2, 25, TEXT)
     asked = [prompt(name, pieces) for _ in range(8)]
     for answer in engine.run(asked):
@@ -58,7 +58,7 @@ def test_a_later_turn_computes_only_what_is_new(name: str, kind: str) -> None:
 
 @pytest.mark.parametrize(("name", "kind"), KINDS)
 def test_an_aborted_promiser_hands_over(name: str, kind: str) -> None:
-    engine = rig(name, chunk=BLOCK, max_num_seqs=8)
+    engine = rig(name, chunk=steps_of(name, BLOCK, 8), max_num_seqs=8)
     pieces = words(1, 20, TEXT) + media(name, kind, 1, 2.0) + words(2, 60, TEXT)
     first, *others = (prompt(name, pieces) for _ in range(3))
     for asked in (first, *others):

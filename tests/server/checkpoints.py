@@ -126,6 +126,7 @@ class FakeProcessing:
     image_options: frozenset[str] = frozenset()
     bidirectional_kinds: frozenset[str] = frozenset()
     completes_prompts = False
+    media_margin = ""
 
     def __init__(self, tokenizer: tokenizers.Tokenizer, markers: dict[str, str] | None = None) -> None:
         self._markers = markers or {"image": "<|image_pad|>", "audio": "<|audio_pad|>"}

@@ -28,7 +28,7 @@ def key(pipeline: MediaPipeline, detail: str) -> bytes:
 
 @pytest.mark.parametrize(
     ("family", "num_keys"),
-    [("llava", 1), ("qwen2_vl", 2), ("qwen2_5_vl", 2), ("qwen3_vl", 2), ("qwen2_5_omni", 2)],
+    [("llava", 1), ("gemma3", 1), ("qwen2_vl", 2), ("qwen2_5_vl", 2), ("qwen3_vl", 2), ("qwen2_5_omni", 2)],
 )
 def test_a_detail_is_another_picture_only_where_the_model_heeds_it(family: str, num_keys: int) -> None:
     processing = load_processing(Checkpoint.open(str(directory(family))))
