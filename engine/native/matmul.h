@@ -168,11 +168,11 @@ INLINE int even_group(int num_rows) {
 
 INLINE long at_most(long x, long most) { return x < most ? x : most; }
 
-/* Rows of a left operand are taken in blocks that stay in the L2 cache beside a tile. */
+/* Rows of a left operand are taken in blocks that stay in the L2 cache beside a tile, one row at least. */
 #define BLOCK_BYTES (384 << 10)
 
 INLINE long num_blocks(const Matrix *w, long num_rows) {
-    return (num_rows * w->num_inputs * operand_bytes(w->type) + BLOCK_BYTES - 1) / BLOCK_BYTES;
+    return at_most((num_rows * w->num_inputs * operand_bytes(w->type) + BLOCK_BYTES - 1) / BLOCK_BYTES, num_rows);
 }
 
 /* `count` rows from `first` on, in turn over the block's: never more than ROWS_AT_ONCE. */

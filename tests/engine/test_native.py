@@ -198,6 +198,12 @@ def test_products_equal_torch(shape: tuple[int, int], dtype: torch.dtype, machin
         assert torch.equal(actual[0], packed.multiply(rows[:1])[0])
 
 
+def test_a_row_may_be_wider_than_what_stays_in_the_cache() -> None:
+    packed = NativeMatrix(torch.ones(16, 100_000), Library(1))
+    for count in (1, 3):
+        assert torch.equal(packed.multiply(torch.ones(count, 100_000)), torch.full((count, 16), 100_000.0))
+
+
 @pytest.mark.parametrize("machine", MACHINES)
 def test_what_is_not_finite_reaches_the_logits_of_its_own_row_alone(machine: str) -> None:
     decoder = tiny_pair(dtype=torch.bfloat16).model.decoder
