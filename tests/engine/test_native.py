@@ -215,6 +215,18 @@ def test_what_is_not_finite_reaches_the_logits_of_its_own_row_alone(machine: str
     assert logits[[0, 2]].isfinite().all()
 
 
+@pytest.mark.parametrize("fused", [True, False], ids=["fused", "portable"])
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+def test_what_is_not_finite_reaches_the_last_row_of_its_chunk_alone(value: float, fused: bool) -> None:
+    """That row is read, and stands for all before it: `Runner` fails the chunk by it."""
+    decoder = tiny_pair("qwen2").model.decoder
+    chunks = [Chunk(0, 300, range(10, 29)), Chunk(0, 20, range(2))]
+    for row in (0, 37, 255, 256, 298):
+        broken = [AddedRows(1, row, torch.full((1, 64), value))]
+        hidden, _, _ = run(decoder, chunks, fused, added=broken, read=[299, 319])
+        assert hidden.isfinite().all(-1).tolist() == [False, True]
+
+
 def test_packed_weights_serve_other_back_ends_too() -> None:
     """A model whose weights were packed for one runner may be given to another, of any back end."""
     decoder = tiny_pair("qwen2").model.decoder
