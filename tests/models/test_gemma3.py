@@ -1,6 +1,5 @@
 """What Gemma 3 checkpoints differ in, each against transformers on the same weights."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers.models.gemma3.image_processing_pil_gemma3 import Gemma3ImageProcessorPil
 
-from models.checkpoint import Checkpoint, CheckpointError
+from models.checkpoint import Checkpoint
 from models.families.gemma3 import Gemma3Model
 from models.interface import EncoderInput
 from models.loader import load_model
@@ -128,11 +127,3 @@ def test_pictures_equal_the_reference_bit_for_bit(
     reference = Gemma3ImageProcessorPil(**{k: v for k, v in images.items() if k != "image_processor_type"})
     made = reference(images=[image], return_tensors="np")["pixel_values"][0]
     np.testing.assert_array_equal(values.transpose(2, 0, 1), made)
-
-
-def test_pictures_cut_into_several_are_refused(tmp_path: Path) -> None:
-    tiny_gemma3(tmp_path)
-    settings = json.loads((tmp_path / "preprocessor_config.json").read_text())
-    write_json(tmp_path / "preprocessor_config.json", {**settings, "do_pan_and_scan": True})
-    with pytest.raises(CheckpointError, match="do_pan_and_scan"):
-        load_processing(Checkpoint.open(str(tmp_path)))

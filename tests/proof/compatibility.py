@@ -43,11 +43,13 @@ INDIVISIBLE = ("gemma3",)
 
 
 class Refusal(NamedTuple):
-    """A change to config.json with which the family's checkpoints are refused, and what it asks for."""
+    """A change to config.json, or to another file, with which the family's checkpoints are refused, and what
+    it asks for."""
 
     family: str
     change: dict[str, Any]
     what: str
+    file: str = "config.json"
 
 
 REFUSALS = (
@@ -69,6 +71,12 @@ REFUSALS = (
     Refusal("gemma3", {"vision_config": {"hidden_act": "mish"}}, "a vision tower with an unknown activation"),
     Refusal("gemma3", {"vision_config": {"image_size": 140}}, "a tower and prepared pictures of two sizes"),
     Refusal("gemma3", {"mm_tokens_per_image": 17}, "pictures pooled to another number of tokens"),
+    Refusal(
+        "gemma3",
+        {"do_pan_and_scan": True},
+        "pictures cut into several (pan and scan)",
+        "preprocessor_config.json",
+    ),
     Refusal("qwen2_vl", {"vision_config": {"hidden_act": "gelu"}}, "a vision tower with another activation"),
     Refusal(
         "qwen2_vl", {"vision_config": {"patch_size": 16}}, "a tower and prepared pictures of two patch sizes"

@@ -1,5 +1,6 @@
 """docs/compatibility.md says what is proved and what is refused: its tables against the program."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,8 @@ def test_media_are_indivisible_where_the_page_says_so(name: str) -> None:
 def test_what_is_not_supported_is_refused_at_start(refusal: Refusal, tmp_path: Path) -> None:
     families.FAMILIES[refusal.family].make(tmp_path)
     load_model(Checkpoint.open(str(tmp_path)))
-    write_json(tmp_path / "config.json", _changed(Checkpoint.open(str(tmp_path)).config, refusal.change))
+    file = tmp_path / refusal.file
+    write_json(file, _changed(json.loads(file.read_text()), refusal.change))
     with pytest.raises(CheckpointError, match="not supported"):
         load_model(Checkpoint.open(str(tmp_path)))
 
