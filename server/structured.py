@@ -49,8 +49,8 @@ def structured_grammar(wanted: StructuredOutputs) -> tuple[Grammar, str]:
 
 
 def check(grammar: Grammar, param: str, tools: Sequence[Mapping[str, Any]] = ()) -> None:
-    """BadRequest if the grammar can't be enforced, with the name of the tool at fault. Bounded, but up to a
-    second of CPU: call it from a worker thread."""
+    """BadRequest if the grammar can't be enforced, with the name of the tool at fault. Up to a second of CPU,
+    and without a bound where `allOf` joins many patterns: call it from a worker thread."""
     if len(grammar.definition) > MAX_GRAMMAR_CHARS:
         raise BadRequest(
             f"{param}: longer than {MAX_GRAMMAR_CHARS} characters.", param=param, code="invalid_grammar"
