@@ -16,7 +16,8 @@ from transformers import Qwen2Config
 from engine.attention.base import Chunk
 from engine.config import EngineConfig
 from engine.runner import build_runner
-from models.decoder import Decoder, DecoderConfig
+from models.decoder import Decoder
+from models.decoder_config import DecoderConfig
 from models.interface import ForwardBatch
 from models.weights import RandomWeights
 

@@ -7,7 +7,8 @@ import torch
 import torch.nn.functional as F
 
 from models.checkpoint import Checkpoint
-from models.decoder import Decoder, DecoderConfig, rms_norm
+from models.decoder import Decoder, rms_norm
+from models.decoder_config import DecoderConfig
 from models.families.siglip import SiglipVision
 from models.families.text import TextModel
 from models.interface import EncoderInput

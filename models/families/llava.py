@@ -6,7 +6,8 @@ import torch
 
 from models.activations import ACTIVATIONS
 from models.checkpoint import Checkpoint, CheckpointError
-from models.decoder import Decoder, DecoderConfig
+from models.decoder import Decoder
+from models.decoder_config import DecoderConfig
 from models.families.clip import ClipConfig, ClipVision
 from models.families.text import TextModel
 from models.interface import EncoderInput

@@ -5,7 +5,8 @@ from typing import Any, Self
 import torch
 
 from models.checkpoint import Checkpoint
-from models.decoder import Decoder, DecoderConfig
+from models.decoder import Decoder
+from models.decoder_config import DecoderConfig
 from models.families.text import TextModel
 from models.families.whisper import WhisperConfig, WhisperEncoder
 from models.interface import EncoderInput

@@ -6,7 +6,8 @@ from typing import Any, Self
 import torch
 
 from models.checkpoint import Checkpoint, CheckpointError
-from models.decoder import Decoder, DecoderConfig
+from models.decoder import Decoder
+from models.decoder_config import DecoderConfig
 from models.families.qwen_vision import QwenVision
 from models.families.qwen_vision_config import VisionConfig
 from models.families.text import TextModel

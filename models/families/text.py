@@ -6,7 +6,8 @@ from typing import Any, Self
 import torch
 
 from models.checkpoint import Checkpoint
-from models.decoder import Decoder, DecoderConfig
+from models.decoder import Decoder
+from models.decoder_config import DecoderConfig
 from models.interface import EncoderInput, ForwardBatch, MediaRows, PagedAttention
 from models.processing.base import Processing
 from models.weights import Weights

@@ -11,7 +11,8 @@ import torch.nn.functional as F
 from models.activations import ACTIVATIONS
 from models.checkpoint import Checkpoint, CheckpointError
 from models.configs import build_config, read_config
-from models.decoder import Decoder, DecoderConfig, rms_norm
+from models.decoder import Decoder, rms_norm
+from models.decoder_config import DecoderConfig
 from models.families.text import TextModel
 from models.families.whisper import WhisperConfig, WhisperEncoder
 from models.interface import EncoderInput

@@ -12,7 +12,8 @@ from transformers import (
     Qwen3ForCausalLM,
 )
 
-from models.decoder import Decoder, DecoderConfig
+from models.decoder import Decoder
+from models.decoder_config import DecoderConfig
 from models.interface import EncoderInput, ForwardBatch, PagedAttention
 from models.weights import StateDict, Weights
 

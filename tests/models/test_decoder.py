@@ -11,7 +11,8 @@ from transformers import AutoModelForCausalLM, GPT2Config
 
 from models.checkpoint import Checkpoint, CheckpointError
 from models.configs import read_config
-from models.decoder import DecoderConfig, rms_norm
+from models.decoder import rms_norm
+from models.decoder_config import DecoderConfig
 from models.families.text import TextModel
 from models.interface import AddedRows, ForwardBatch
 from models.loader import load_model
