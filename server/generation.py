@@ -127,7 +127,7 @@ async def chat(
     async with accepted(state, runtime, tenant, options.cache_salt, options.num_choices) as media:
         if request.grammar is not None:
             tools = request.conversation.tools or ()
-            await asyncio.to_thread(structured.check, request.grammar, request.grammar_param, tools)
+            await structured.check(state.grammars, request.grammar, request.grammar_param, tools)
         items = await resolve(media, request.conversation.media)
         prompt = await render(runtime, request.conversation, items, must_fit=True)
         check_context(len(prompt.sequence), runtime.engine.info.max_model_len, request.conversation.param)

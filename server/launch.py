@@ -106,6 +106,7 @@ class Launch:
             return code
         finally:
             await self._leave(http, engine, signalled)
+            self._state.grammars.close()
 
     def _on_signal(self) -> None:
         if self._signalled.is_set():

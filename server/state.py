@@ -2,6 +2,7 @@
 
 from server.admission import Admission
 from server.errors import Unavailable
+from server.grammar_trials import GrammarTrials
 from server.open_bodies import OpenBodies
 from server.runtime import Runtime
 from server.settings import Settings
@@ -24,6 +25,7 @@ class ServerState:
         )
         # Whatever the budget, one longest body must fit.
         self.bodies = OpenBodies(max(settings.max_open_body_bytes, settings.max_body_bytes))
+        self.grammars = GrammarTrials()
         self.draining = False
         self.num_loads = 0
         """Times that a model was loaded: more than one if the engine died in between."""

@@ -6,10 +6,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from llguidance import LLMatcher
-
 from engine.messages import Grammar
 from server.errors import BadRequest
+from server.grammar_trials import TOO_COSTLY, GrammarTrials
 from server.schema.chat import ResponseFormat, StructuredOutputs
 from server.tools.grammar import compact, parameters
 
@@ -48,42 +47,30 @@ def structured_grammar(wanted: StructuredOutputs) -> tuple[Grammar, str]:
     return Grammar("lark", f"start: {choices}\n"), "structured_outputs.choice"
 
 
-def check(grammar: Grammar, param: str, tools: Sequence[Mapping[str, Any]] = ()) -> None:
-    """BadRequest if the grammar can't be enforced, with the name of the tool at fault. Up to a second of CPU,
-    and without a bound where `allOf` joins many patterns: call it from a worker thread."""
+async def check(
+    trials: GrammarTrials, grammar: Grammar, param: str, tools: Sequence[Mapping[str, Any]] = ()
+) -> None:
+    """BadRequest if the grammar can't be enforced, with the name of the tool at fault."""
     if len(grammar.definition) > MAX_GRAMMAR_CHARS:
         raise BadRequest(
             f"{param}: longer than {MAX_GRAMMAR_CHARS} characters.", param=param, code="invalid_grammar"
         )
     if grammar.kind == "json_object":
         return
-    fault = _fault(grammar)
+    fault = await trials.fault(grammar)
     if fault:
         # Only whoever wrote the grammar knows its lines; the others gave a part of it.
         shown = fault if param == OWN_GRAMMAR else _PLACE.sub("", fault)
         reason = " ".join(shown.split()).removesuffix(" ^")[:300]
-        culprit = _culprit(tools) if param == "tools" else ""
+        culprit = await _culprit(trials, tools) if param == "tools" and fault != TOO_COSTLY else ""
         raise BadRequest(
             f"{param}: {culprit}can't be enforced: {reason}", param=param, code="invalid_grammar"
         )
 
 
-def _culprit(tools: Sequence[Mapping[str, Any]]) -> str:
+async def _culprit(trials: GrammarTrials, tools: Sequence[Mapping[str, Any]]) -> str:
     for tool in tools:
         function = tool["function"]
-        if _fault(Grammar("json_schema", json.dumps(parameters(function)))):
+        if await trials.fault(Grammar("json_schema", json.dumps(parameters(function)))):
             return f"`{function['name']}` "
     return ""
-
-
-def _fault(grammar: Grammar) -> Any:
-    try:
-        if grammar.kind == "json_schema":
-            compiled = LLMatcher.grammar_from_json_schema(grammar.definition)
-        elif grammar.kind == "regex":
-            compiled = LLMatcher.grammar_from_regex(grammar.definition)
-        else:
-            compiled = LLMatcher.grammar_from_lark(grammar.definition)
-        return LLMatcher.validate_grammar(compiled)
-    except ValueError as error:
-        return str(error)

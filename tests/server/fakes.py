@@ -13,6 +13,7 @@ from kvcache.sequence import TokenSequence
 from kvcache.spans import MediaSpan
 from models.processing.base import MediaError, MediaLayout, PreparedMedia
 from server.choice import TextDecoder
+from server.grammar_trials import GrammarTrials
 from server.media.item import MediaPart, ResolvedMedia
 from server.prompt import PromptError, RenderedPrompt
 from server.runtime import Runtime
@@ -187,6 +188,10 @@ class FakeMedia:
         self.closed = True
 
 
+GRAMMARS = GrammarTrials(trial_s=60)
+"""One for all benches: its processes take a moment to start."""
+
+
 class Bench:
     """A server around a scripted engine."""
 
@@ -196,6 +201,7 @@ class Bench:
         self.prompts = FakePrompts()
         self.media = FakeMedia()
         self.state = ServerState(Settings(served_model_name=("bytes",), **settings))
+        self.state.grammars = GRAMMARS
         facts = ModelFacts(("bytes",), VOCAB_SIZE, frozenset({EOS}), frozenset({"image"}), supports_tools)
         self.state.runtime = Runtime(
             engine=self.engine,

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from llguidance import LLMatcher
 
 from engine.grammar import GrammarCompiler, Vocabulary
-from server.structured import check
+from server.grammar_worker import fault
 from server.tools.grammar import TAGS, forced_call, strict_calls
 from server.tools.parser import ToolCallParser
 from tests.checkpoints import write_tokenizer
@@ -172,7 +172,7 @@ def test_the_grammar_is_one_that_the_engine_can_read() -> None:
     functions: list[Any] = [WEATHER["function"], TIME["function"]]
     for parallel in (False, True):
         grammar = forced_call(functions, parallel)
-        check(grammar, "tools")
+        assert fault(grammar.kind, grammar.definition) == ""
         assert LLMatcher.validate_grammar(LLMatcher.grammar_from_lark(grammar.definition)) == ""
 
 
@@ -201,7 +201,7 @@ def test_strict_calls_are_free_text_until_a_call_begins(
     definition = (tmp_path / "tokenizer.json").read_text()
     tag_ids = {tag: vocabulary[tag] for tag in TAGS[:num_tags]}
     grammar = strict_calls([WEATHER["function"], TIME["function"]], tag_ids)
-    check(grammar, "tools")
+    assert fault(grammar.kind, grammar.definition) == ""
     end = vocabulary["<|im_end|>"]
     compiler = GrammarCompiler(lambda: Vocabulary(definition, len(vocabulary), [end]))
     (matcher,) = compiler.compile(grammar, (end,), 1).result()

@@ -14,11 +14,11 @@ import tokenizers
 from engine.grammar import GrammarCompiler, Vocabulary
 from models.checkpoint import Checkpoint
 from server.detokenizer import Detokenizer
+from server.grammar_worker import fault
 from server.loading import _read
 from server.response_template.call_form import call_form
 from server.response_template.search_time import SearchTime
 from server.response_template.template import ResponseTemplate
-from server.structured import check
 from server.tokenizer import Tokenizer
 from server.tools.form import CallForm
 from server.tools.grammar import forced_call, strict_calls
@@ -135,7 +135,7 @@ def test_a_grammar_of_the_checkpoints_own_form(
     definition = (tmp_path / "tokenizer.json").read_text()
     tag_ids = {tag: vocabulary[tag] for tag in ("<|call|>", "<|done|>")}
     grammar = make([TOOL["function"]], tag_ids, FORM)
-    check(grammar, "tools")
+    assert fault(grammar.kind, grammar.definition) == ""
     end = vocabulary["<|im_end|>"]
     (matcher,) = (
         GrammarCompiler(lambda: Vocabulary(definition, len(vocabulary), [end]))

@@ -1,0 +1,84 @@
+"""What is asked for as a grammar may take minutes to compile: it costs nobody else their answer."""
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from engine.messages import Grammar
+from server.grammar_trials import TOO_COSTLY, GrammarTrials
+from tests.server.chat_client import refused
+from tests.server.fakes import Bench, chat
+
+PATTERNS = [{"pattern": f"(a|b)*a(a|b){{{n}}}c"} for n in range(1, 22)]
+ENDLESS = {"type": "string", "allOf": PATTERNS}
+"""Each pattern more takes four times as long: this one, days."""
+
+
+def schema(definition: Any) -> Grammar:
+    return Grammar("json_schema", json.dumps(definition))
+
+
+@pytest.fixture
+def trials() -> Iterator[GrammarTrials]:
+    made = GrammarTrials(trial_s=1.5)
+    yield made
+    made.close()
+    made.close()
+
+
+def test_what_is_wrong_is_said_and_what_is_right_is_nothing(trials: GrammarTrials) -> None:
+    async def main() -> list[str]:
+        asked = [
+            schema({"type": "object"}),
+            schema({"type": "nonsense"}),
+            Grammar("regex", "(?=x)"),
+            Grammar("lark", 'start: "x"\n'),
+            Grammar("lark", "start: " + "\u00e4" * 300_000),
+        ]
+        return [await trials.fault(grammar) for grammar in asked]
+
+    right, nonsense, regex, lark, long = asyncio.run(main())
+    assert (right, lark) == ("", "")
+    assert "nonsense" in nonsense
+    assert "regex" in regex
+    assert 0 < len(long) <= 4000
+
+
+def test_what_takes_too_long_is_given_up_while_others_are_answered(trials: GrammarTrials) -> None:
+    async def main() -> tuple[str, list[str]]:
+        assert await trials.fault(schema({})) == ""
+        endless = asyncio.create_task(trials.fault(schema(ENDLESS)))
+        await asyncio.sleep(0)
+        others = [await trials.fault(schema({"maxLength": n})) for n in range(3)]
+        assert not endless.done()
+        return await endless, [*others, await trials.fault(schema({}))]
+
+    endless, others = asyncio.run(main())
+    assert endless == TOO_COSTLY
+    assert others == [""] * 4
+    assert len(trials._idle) == 1, "whoever was busy with it is gone"
+
+
+def test_a_process_that_died_is_replaced(trials: GrammarTrials) -> None:
+    async def main() -> list[str]:
+        found = [await trials.fault(schema({}))]
+        os.kill(trials._idle[0]._process.pid, signal.SIGKILL)
+        trials._idle[0]._process.wait()
+        return [*found, await trials.fault(schema({})), await trials.fault(schema({}))]
+
+    assert asyncio.run(main()) == [""] * 3
+
+
+def test_a_request_learns_of_it(trials: GrammarTrials) -> None:
+    bench = Bench()
+    bench.state.grammars = trials
+    tool = {"type": "function", "function": {"name": "f", "parameters": ENDLESS, "strict": True}}
+    error = refused(bench, chat(tools=[tool]))
+    assert (error["param"], error["code"]) == ("tools", "invalid_grammar")
+    assert error["message"] == f"tools: can't be enforced: {TOO_COSTLY}"
+    bench.assert_idle()
