@@ -178,6 +178,7 @@ class KVCacheManager:
         if held is None:
             return
         self._promises.withdraw(owner)
+        self._copies = [copy for copy in self._copies if copy.target not in held.table]
         self._unstage(held.staged)
         self._drop_duplicates(held, list(held.duplicates))
         self._keep_tail(held)

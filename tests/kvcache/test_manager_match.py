@@ -185,3 +185,11 @@ class TestInsideABlock:
         assert cache.match(tokens, b"").blocks == match.blocks
         assert not cache.allocate(3, tokens, b"", match, 8)
         assert cache.take_copies() == []
+
+    def test_a_copy_goes_with_the_owner_that_it_was_for(self):
+        cache = manager()
+        compute(cache, 1, text(6))
+        cache.free(1)
+        start(cache, 2, text(8))
+        cache.free(2)
+        assert cache.take_copies() == []
