@@ -1,4 +1,4 @@
-"""What this project trained: layers behind Whisper's encoder, the projection, and rows of the embedding.
+"""What this project trained: a layer behind Whisper's encoder, the norm, and the projection.
 
 A tensor is its bfloat16 bits here, a uint16 array: numpy has no bfloat16, so the safetensors library
 gives and takes none without torch. The format is a length, a header in JSON, and the tensors end to end.
@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 
 FILE = Path(__file__).parent / "adapters.safetensors"
-ROWS = "rows"
-"""[tokens, width] of the embedding, from the first media token on, under this name in the file."""
 
 
 def bfloat16(values: np.ndarray) -> np.ndarray:
@@ -22,7 +20,7 @@ def bfloat16(values: np.ndarray) -> np.ndarray:
 
 
 def read_adapters(file: Path = FILE) -> dict[str, np.ndarray]:
-    """Names below `thinker.`, and ROWS. ValueError unless all are bfloat16."""
+    """By name, below `thinker.`. ValueError unless all are bfloat16."""
     data = file.read_bytes()
     begin = 8 + int.from_bytes(data[:8], "little")
     tensors = {}

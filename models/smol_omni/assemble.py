@@ -12,7 +12,7 @@ from models.smol_omni.ctranslate import read_variables
 from models.smol_omni.gguf import read_gguf
 from models.smol_omni.hearing import WHISPER_LAYERS, audio_config, encoder_tensors
 from models.smol_omni.language import language_tensors, text_config
-from models.smol_omni.tokens import MEDIA, tokenizer, tokenizer_config
+from models.smol_omni.tokens import tokenizer, tokenizer_config
 
 HERE = Path(__file__).parent
 COPIED = {
@@ -35,7 +35,7 @@ def assemble(language: bytes, hearing: bytes, folder: Path, trained: dict[str, n
     for name, value in encoder_tensors(read_variables(hearing)).items():
         tensors[f"thinker.audio_tower.{name}"] = adapters.bfloat16(value)
     tensors |= _empty_tensors(text["hidden_size"])
-    adapt(tensors, trained)
+    tensors |= {f"thinker.{name}": bits for name, bits in trained.items()}
     adapters.write_tensors(folder / "model.safetensors", tensors)
     words = tokenizer(metadata)
     words.save(str(folder / "tokenizer.json"))
@@ -46,16 +46,6 @@ def assemble(language: bytes, hearing: bytes, folder: Path, trained: dict[str, n
     _write(folder / "preprocessor_config.json", layout.preprocessor_config())
     for source, name in COPIED.items():
         shutil.copyfile(source, folder / name)
-
-
-def adapt(tensors: dict[str, np.ndarray], trained: dict[str, np.ndarray]) -> None:
-    """Put what was trained in its place: rows of media tokens into the embedding, all else by name."""
-    for name, bits in trained.items():
-        if name == adapters.ROWS:
-            table, first = tensors["thinker.model.embed_tokens.weight"], min(MEDIA)
-            table[first : first + len(bits)] = bits
-        else:
-            tensors[f"thinker.{name}"] = bits
 
 
 def num_own_layers(trained: dict[str, np.ndarray]) -> int:

@@ -84,7 +84,6 @@ def generation_config() -> dict[str, Any]:
         "top_p": 0.9,
         "eos_token_id": [STOP, END],
         "pad_token_id": END,
-        "transcription_prompt": "Transcribe the recording.",
     }
 
 

@@ -6,8 +6,6 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 END, START, STOP = 0, 1, 2
 """`<|endoftext|>`, `<|im_start|>`, `<|im_end|>`."""
-HINTS = tuple(f"<|heard_{number}|>" for number in range(1, 8))
-"""The template writes them behind a sound; their rows say what to do with it."""
 MEDIA = {
     3: "<|AUDIO|>",
     4: "<|audio_bos|>",
@@ -16,9 +14,8 @@ MEDIA = {
     7: "<|VIDEO|>",
     8: "<|vision_bos|>",
     9: "<|vision_eos|>",
-    **dict(enumerate(HINTS, 10)),
 }
-"""Where `<repo_name>` to `<empty_output>` were, whose rows the language model never learned."""
+"""Where `<repo_name>` to `<issue_comment>` were."""
 IDS = {content: token for token, content in MEDIA.items()}
 _CONTROL = 3
 

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from models.smol_omni.tokens import HINTS
 from server.template import ChatTemplate, TemplateError
 
 SOURCE = Path(__file__).parents[2] / "models" / "smol_omni" / "chat_template.jinja"
@@ -16,12 +15,12 @@ def template() -> ChatTemplate:
     return ChatTemplate(SOURCE.read_text())
 
 
-def test_a_sound_stands_between_its_brackets(template: ChatTemplate) -> None:
-    parts = [{"type": "audio"}, {"type": "text", "text": "Transcribe the recording."}]
-    assert template.render([{"role": "user", "content": parts}]) == (
-        f"{SYSTEM}<|im_end|>\n<|im_start|>user\n<|audio_bos|><|AUDIO|><|audio_eos|>{''.join(HINTS)}"
-        "Transcribe the recording.<|im_end|>\n<|im_start|>assistant\n"
-    )
+def test_text_is_framed_as_its_authors_frame_it(template: ChatTemplate) -> None:
+    parts = [{"type": "text", "text": "Good "}, {"type": "text", "text": "morning."}]
+    for content in (parts, "Good morning."):
+        assert template.render([{"role": "user", "content": content}]) == (
+            f"{SYSTEM}<|im_end|>\n<|im_start|>user\nGood morning.<|im_end|>\n<|im_start|>assistant\n"
+        )
 
 
 def test_calls_and_results_of_tools_are_shown_to_it(template: ChatTemplate) -> None:
@@ -42,7 +41,7 @@ def test_calls_and_results_of_tools_are_shown_to_it(template: ChatTemplate) -> N
     )
 
 
-@pytest.mark.parametrize("content", [[{"type": "image"}], "<|vision_bos|><|IMAGE|><|vision_eos|>What is it?"])
-def test_pictures_are_refused(template: ChatTemplate, content: object) -> None:
-    with pytest.raises(TemplateError, match="does not see"):
+@pytest.mark.parametrize("content", [[{"type": "image"}], [{"type": "audio"}], "<|IMAGE|>What?", "<|AUDIO|>"])
+def test_media_are_refused(template: ChatTemplate, content: object) -> None:
+    with pytest.raises(TemplateError, match="does not see, nor understand what it hears"):
         template.render([{"role": "user", "content": content}])

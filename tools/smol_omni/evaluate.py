@@ -1,7 +1,7 @@
 """How well a served smol-omni hears: `python -m tools.smol_omni.evaluate URL [RECORDING WORDS]...`.
 
-Over HTTP, as anyone would ask. The same questions are asked in writing: what it does not know there, it can't
-know from hearing.
+Over HTTP, as anyone would ask; the chat template must let sounds through for it. The same questions are asked
+in writing: what it does not know there, it can't know from hearing.
 """
 
 import base64
@@ -18,9 +18,9 @@ from tools.demo_model.speak import RATE
 from tools.smol_omni.held_out import COMMANDS, QUESTIONS, SENTENCES
 from tools.smol_omni.probe import spoken
 from tools.smol_omni.score import error_rate
-from tools.smol_omni.tune import ASKED
 
 TOKENS = 40
+TRANSCRIBE = "Repeat the sentence above word for word."  # which the language model knows best
 
 
 class Server:
@@ -52,7 +52,7 @@ def _sound_part(samples: np.ndarray) -> dict:
 
 
 def transcripts(server: Server, kind: str, sounds: list[tuple[str, np.ndarray]]) -> None:
-    pairs = [(text, server.answer(sound, ASKED)) for text, sound in sounds]
+    pairs = [(text, server.answer(sound, TRANSCRIBE)) for text, sound in sounds]
     for text, heard in pairs:
         print(f"    {text} | {heard!r}")
     print(f"{kind}: {error_rate(pairs):.2f} of the words wrong, {len(pairs)} sounds", flush=True)

@@ -17,7 +17,6 @@ from tools.smol_omni import CHECKPOINT
 from tools.smol_omni.tower import OWN_LAYERS, whisper_tower
 
 NOTHING = " "
-TEMPERATURE = 1.0
 HIDDEN = -1e4
 
 
@@ -63,7 +62,6 @@ class Listener(nn.Module):
         return self.proj(self.ln_post(pairs))
 
 
-def log_shares(outputs: Tensor, rows: Tensor) -> Tensor:
-    """(..., width) and (tokens, width) to (..., tokens): how likely each token is meant, by its distance."""
-    near = outputs @ rows.T - rows.pow(2).sum(1) / 2
-    return torch.log_softmax(2 * near / TEMPERATURE, -1)
+def nearness(outputs: Tensor, rows: Tensor) -> Tensor:
+    """(..., width) and (tokens, width) to (..., tokens): logits of which token is meant."""
+    return 2 * outputs @ rows.T - rows.pow(2).sum(1)

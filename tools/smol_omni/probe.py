@@ -14,7 +14,7 @@ from torch import Tensor
 from tools.demo_model.answer import load_sound
 from tools.demo_model.speak import Voice, sample_voice, speak
 from tools.smol_omni.held_out import COMMANDS, QUESTIONS, SENTENCES
-from tools.smol_omni.network import Language, Listener, log_shares, read_language
+from tools.smol_omni.network import Language, Listener, nearness, read_language
 from tools.smol_omni.score import error_rate
 from tools.smol_omni.speech import KOKORO_HELD_OUT, heard
 from tools.smol_omni.train import STATE
@@ -35,7 +35,7 @@ def spoken(texts: tuple[str, ...], seed: str) -> list[tuple[str, np.ndarray]]:
 def understood(listener: Listener, language: Language, positions: Tensor) -> str:
     """The nearest token at each position, repetitions and nothing left out."""
     outputs = listener(positions[None], torch.tensor([len(positions)]))[0]
-    best = log_shares(outputs, language.rows).argmax(1).tolist()
+    best = nearness(outputs, language.rows).argmax(1).tolist()
     kept = [token for token, before in zip(best, [-1, *best], strict=False) if token != before]
     return language.tokens.decode([token for token in kept if token != language.nothing])
 

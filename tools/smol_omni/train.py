@@ -1,4 +1,6 @@
-"""Trains the listener: `python -m tools.smol_omni.train STEPS`; goes on from .cache/listener.pt.
+"""Trains the listener: `python -m tools.smol_omni.train STEPS`.
+
+It goes on from .cache/listener.pt, or else from what ships.
 
 Connectionist temporal classification (Graves et al., 2006) over the language model's own tokens, with its own
 embedding as the output matrix: the language model itself is not needed.
@@ -11,17 +13,22 @@ import time
 
 import numpy as np
 import torch
+from safetensors import safe_open
 from torch import Tensor, nn
 
+from models.smol_omni.adapters import FILE
 from tools.demo_model.optimiser import Optimiser, Share
 from tools.smol_omni import CACHE
-from tools.smol_omni.network import HIDDEN, Language, Listener, log_shares, read_language
+from tools.smol_omni.names import listened
+from tools.smol_omni.network import HIDDEN, Language, Listener, nearness, read_language
 
 BATCH, POOL = 32, 8  # sounds in a step; how many batches are sorted by length together
 OTHERS = 800  # tokens of other sounds, and as many of all, beside those that were said
 MUON, ADAM = 0.02, 1e-3
 GUIDED = 120  # steps
 WINDOW = 0.1  # of the sound, to either side
+PULL = 0.03  # towards the nearest row: tokens are told apart without, but the language model reads all of it
+RELUCTANCE = 1.0  # added to what nothing scores in training, so that it scores less afterwards
 STATE = CACHE / "listener.pt"
 Sample = tuple[list[int], np.ndarray]
 
@@ -64,12 +71,18 @@ def loss_of(
     heard, lengths = padded(batch, rng)
     with torch.autocast("cpu", torch.bfloat16):
         outputs = listener(heard, lengths)
-    shares = log_shares(outputs.float(), language.rows[classes])
+    outputs, rows = outputs.float(), language.rows[classes]
+    near = nearness(outputs, rows)
+    there = torch.arange(outputs.shape[1]) < (lengths // 2)[:, None]
+    pull = (outputs - rows[near.argmax(-1)]).pow(2).sum(-1)[there].mean()
+    near[..., 0] += RELUCTANCE
+    shares = near.log_softmax(-1)
     targets = [torch.tensor([at[token] for token in tokens]) for tokens, _ in batch]
     sizes = torch.tensor([len(target) for target in targets])
     loss = nn.functional.ctc_loss(
         shares.transpose(0, 1), torch.cat(targets), lengths // 2, sizes, zero_infinity=True
     )
+    loss = loss + PULL * pull
     if guided:
         pairs = zip(shares, targets, (lengths // 2).tolist(), strict=True)
         loss = loss + guided * torch.stack([guide(row[:size], target) for row, target, size in pairs]).mean()
@@ -88,6 +101,13 @@ def guide(shares: Tensor, said: Tensor) -> Tensor:
     return -shares[:, said].masked_fill(~near, HIDDEN).logsumexp(1).mean()
 
 
+def go_on(listener: Listener) -> None:
+    """From the weights that ship."""
+    with safe_open(FILE, "pt") as file:
+        shipped = {listened(name): file.get_tensor(name).float() for name in file.keys()}  # noqa: SIM118
+    listener.load_state_dict(shipped)
+
+
 def main(steps: int) -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
@@ -101,6 +121,8 @@ def main(steps: int) -> None:
         optimiser.load_state_dict(state["optimiser"])
         begun = state["step"]
         rng.seed(begun)
+    else:
+        go_on(listener)
     samples = load_samples(language)
     common = sorted({token for tokens, _ in samples for token in tokens} - {language.nothing})
     print(f"{len(samples)} sounds, {len(common)} tokens", flush=True)

@@ -1,0 +1,50 @@
+"""The parts of the training that can be wrong without anyone noticing."""
+
+import random
+
+import pytest
+import torch
+
+from tools.smol_omni.names import listened, published
+from tools.smol_omni.network import nearness
+from tools.smol_omni.score import error_rate, errors
+from tools.smol_omni.sentences import SLOTS, compose
+from tools.smol_omni.train import guide
+
+
+def test_the_nearest_row_scores_highest() -> None:
+    rows = torch.randn(20, 8, generator=torch.manual_seed(0)) * torch.arange(1, 21)[:, None]
+    outputs = rows + 0.01
+    assert nearness(outputs, rows).argmax(1).tolist() == list(range(20))
+
+
+@pytest.mark.parametrize(
+    ("said", "heard", "expected"),
+    [("a b c", "a b c", 0), ("a b c", "a c", 1), ("a b", "a x b y", 2), ("a b", "b a", 2), ("a", "", 1)],
+)
+def test_errors_are_the_fewest_changes(said: str, heard: str, expected: int) -> None:
+    assert errors(said.split(), heard.split()) == expected
+
+
+def test_case_and_stops_are_no_errors() -> None:
+    assert error_rate([("Stop the music.", "stop, the music"), ("One two", "One")]) == 1 / 5
+
+
+def test_the_guide_wants_tokens_in_their_order() -> None:
+    shares = torch.full((8, 3), -9.0)
+    shares[:4, 1] = shares[4:, 2] = -0.1
+    assert guide(shares, torch.tensor([1, 2])) < 1 < guide(shares, torch.tensor([2, 1]))
+
+
+def test_sentences_have_no_empty_slots_and_begin_large() -> None:
+    rng = random.Random(0)
+    made = [compose(rng) for _ in range(500)]
+    assert not any("{" in text or not text[0].isupper() for text in made)
+    assert len(set(made)) > 400
+    assert all(SLOTS.values())
+
+
+def test_layers_keep_their_places() -> None:
+    assert published("layers.0.fc1.bias") == "audio_tower.layers.4.fc1.bias"
+    assert published("proj.weight") == "audio_tower.proj.weight"
+    assert listened(published("layers.1.fc1.bias")) == "layers.1.fc1.bias"
