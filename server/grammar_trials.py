@@ -59,7 +59,11 @@ class _Worker:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
         )
-        self._answer(START_S)
+        try:
+            self._answer(START_S)
+        except BaseException:
+            self.end()
+            raise
 
     @property
     def alive(self) -> bool:
@@ -84,9 +88,10 @@ class _Worker:
         assert self._process.stdout is not None
         descriptor, line = self._process.stdout.fileno(), b""
         until = time.monotonic() + timeout_s
+        poll = select.poll()  # select takes no descriptor beyond 1023, and a busy server has more
+        poll.register(descriptor, select.POLLIN)
         while not line.endswith(b"\n"):
-            ready, _, _ = select.select([descriptor], [], [], max(0.0, until - time.monotonic()))
-            if not ready:
+            if not poll.poll(max(0.0, until - time.monotonic()) * 1000):
                 raise TimeoutError
             piece = os.read(descriptor, 1 << 16)
             if not piece:

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+import subprocess
 from collections.abc import Iterator
 from typing import Any
 
@@ -72,6 +73,33 @@ def test_a_process_that_died_is_replaced(trials: GrammarTrials) -> None:
         return [*found, await trials.fault(schema({})), await trials.fault(schema({}))]
 
     assert asyncio.run(main()) == [""] * 3
+
+
+def test_a_server_with_a_thousand_connections_tries_grammars_too(trials: GrammarTrials) -> None:
+    held = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+    try:
+        assert max(held) > 1023
+        assert asyncio.run(trials.fault(schema({}))) == ""
+    finally:
+        for descriptor in held:
+            os.close(descriptor)
+
+
+def test_a_process_that_never_answers_is_not_left_behind(
+    trials: GrammarTrials, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[subprocess.Popen[Any]] = []
+    start = subprocess.Popen
+
+    def silent(*_: Any, **options: Any) -> subprocess.Popen[Any]:
+        started.append(start(["sleep", "600"], **options))
+        return started[-1]
+
+    monkeypatch.setattr(subprocess, "Popen", silent)
+    monkeypatch.setattr("server.grammar_trials.START_S", 0.0)
+    with pytest.raises(TimeoutError):
+        asyncio.run(trials.fault(schema({})))
+    assert [process.poll() for process in started] == [-signal.SIGKILL]
 
 
 def test_a_request_learns_of_it(trials: GrammarTrials) -> None:
