@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from engine.client import RequestError
 from engine.messages import Generate, Grammar, MediaItem
 from models.processing.base import MediaError, PreparedMedia
 from server import structured
@@ -124,16 +125,21 @@ async def chat(
 ) -> AsyncIterator[Answering]:
     """A chat ready to be answered: whatever is wrong with its grammar, media or prompt has been raised."""
     options = request.options
+    if request.grammar is not None:  # before it has a place, which it would keep from others meanwhile
+        tools = request.conversation.tools or ()
+        await structured.check(state.grammars, request.grammar, request.grammar_param, tools)
     async with accepted(state, runtime, tenant, options.cache_salt, options.num_choices) as media:
-        if request.grammar is not None:
-            tools = request.conversation.tools or ()
-            await structured.check(state.grammars, request.grammar, request.grammar_param, tools)
         items = await resolve(media, request.conversation.media)
         prompt = await render(runtime, request.conversation, items, must_fit=True)
         check_context(len(prompt.sequence), runtime.engine.info.max_model_len, request.conversation.param)
         reading = chat_reading(runtime, request, prompt.sequence.ids)
         asked = Asked(prompt, options, reading, namespace(tenant, options.cache_salt), request.grammar)
-        yield Answering(state, runtime, asked, media.prepare)
+        try:
+            yield Answering(state, runtime, asked, media.prepare)
+        except RequestError as error:
+            if error.code == "invalid_grammar":  # the engine doesn't know whose it was
+                error.param = request.grammar_param
+            raise
 
 
 async def resolve(media: MediaRequest, refs: tuple[MediaRef, ...]) -> list[ResolvedMedia]:

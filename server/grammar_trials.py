@@ -2,53 +2,98 @@
 answer."""
 
 import asyncio
+import hashlib
 import json
+import logging
 import os
 import select
 import subprocess
 import sys
 import time
+from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 from engine.messages import Grammar
+from server.errors import Unavailable
+
+logger = logging.getLogger("intarsia")
 
 NUM_WORKERS = 2
 TRIAL_S = 3.0
 """What is used takes milliseconds."""
+WAIT_S = 10.0
+"""For a worker, while others' grammars are tried out."""
 START_S = 30.0
-TOO_COSTLY = f"it takes more than {TRIAL_S:g} s to compile"
+TOO_COSTLY = "it takes too much time or memory to compile"
+MAX_REMEMBERED = 2048
 
 
 class GrammarTrials:
-    """Starts its workers when they are needed. close: may be called again."""
+    """Starts its workers when they are needed, and remembers what they found. close: may be called again."""
 
-    def __init__(self, trial_s: float = TRIAL_S) -> None:
-        self._trial_s = trial_s
+    def __init__(self, trial_s: float = TRIAL_S, wait_s: float = WAIT_S) -> None:
+        self._trial_s, self._wait_s = trial_s, wait_s
         self._threads = ThreadPoolExecutor(NUM_WORKERS, thread_name_prefix="grammars")
         self._idle: list[_Worker] = []
+        self._found: OrderedDict[bytes, str] = OrderedDict()
 
     async def fault(self, grammar: Grammar) -> str:
-        """What keeps the grammar from being enforced; "" if nothing does."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self._try, grammar)
+        """What keeps the grammar from being enforced; "" if nothing does. Unavailable while too many others
+        wait."""
+        key = hashlib.sha256(f"{grammar.kind} {grammar.definition}".encode()).digest()
+        if key not in self._found:
+            found = await self._tried(grammar)
+            self._found[key] = found
+            if len(self._found) > MAX_REMEMBERED:
+                self._found.popitem(last=False)
+        self._found.move_to_end(key)
+        return self._found[key]
 
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
         while self._idle:
             self._idle.pop().end()
 
-    def _try(self, grammar: Grammar) -> str:
-        worker = self._idle.pop() if self._idle else _Worker()
-        if not worker.alive:
-            worker.end()
-            worker = _Worker()
+    async def _tried(self, grammar: Grammar) -> str:
+        trial = self._threads.submit(self._try, grammar)
+        answer = asyncio.wrap_future(trial)
         try:
-            found = worker.ask([grammar.kind, grammar.definition], self._trial_s)
-        except (TimeoutError, OSError):
+            await asyncio.wait([answer], timeout=self._wait_s)
+        except asyncio.CancelledError:
+            trial.cancel()
+            raise
+        if not answer.done() and trial.cancel():
+            raise Unavailable("Too many grammars are being compiled; come again.")
+        return await answer
+
+    def _try(self, grammar: Grammar) -> str:
+        question = [grammar.kind, grammar.definition]
+        for _ in range(2):  # whoever ended a worker need not have meant this grammar
+            worker = self._worker()
+            try:
+                found = worker.ask(question, self._trial_s)
+            except TimeoutError:
+                worker.end()
+                break
+            except OSError:
+                worker.end()
+            else:
+                self._idle.append(worker)
+                return found
+        return TOO_COSTLY
+
+    def _worker(self) -> "_Worker":
+        with suppress(IndexError):  # the other thread may take the last one
+            worker = self._idle.pop()
+            if worker.alive:
+                return worker
             worker.end()
-            return TOO_COSTLY
-        self._idle.append(worker)
-        return found
+        try:
+            return _Worker()
+        except OSError as error:  # TimeoutError is one
+            logger.exception("a process for grammars can't be started")
+            raise Unavailable("Grammars can't be compiled now.", code="server_unavailable") from error
 
 
 class _Worker:

@@ -12,7 +12,7 @@ from llguidance import LLMatcher
 
 MAX_BYTES = 4 << 30
 """Of address space."""
-ALARM_S = 30
+ALARM_S = 6
 """Ends the process when nobody is left to do it."""
 MAX_FAULT_CHARS = 4000
 
