@@ -6,9 +6,11 @@ import random
 from collections import defaultdict
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from tools.demo_model.aims import Aim, digit_spots
 from tools.demo_model.ask_more import (
     about_no_picture,
     about_no_sound,
@@ -17,7 +19,9 @@ from tools.demo_model.ask_more import (
     small_talk,
 )
 from tools.demo_model.ask_picture import ask_picture
+from tools.demo_model.ask_shapes import ask_places
 from tools.demo_model.ask_sound import ask_sound
+from tools.demo_model.draw import CHARACTERS, CLASSES
 from tools.demo_model.listen import SoundBatches
 from tools.demo_model.mel import token_count
 from tools.demo_model.rows import IGNORE, LENGTH, Part, PictureAt, Row, SoundAt
@@ -38,11 +42,18 @@ MIX = (
 )
 RARE = ("two pictures", "mixed turns", "mixed turns", "text", "text")  # one of these a step
 PICTURES, CHUNKS = 15, 10
-SHARES = {"one": 23, "two or three": 31, "more": 12, "number": 17, "word": 5, "blank": 2, "foreign": 10}
+SHARES = {
+    "one": 14, "two or three": 36, "more": 14, "number": 8, "long number": 15,
+    "word": 4, "blank": 1.5, "foreign": 8,
+}  # fmt: skip
+TEXT_CLASSES = [CLASSES.index(character) for character in CHARACTERS]
+PLACES = 0.5  # the share of pictures of shapes that are asked about places first: few of the questions are
 
 
 def picture_group(scene: Scene) -> str:
     """Its name in `SHARES`."""
+    if scene.kind == "number" and len(scene.text) > 2:
+        return "long number"
     if scene.kind != "shapes":
         return scene.kind
     return {1: "one", 2: "two or three", 3: "two or three"}.get(len(scene.things), "more")
@@ -62,6 +73,7 @@ class Batch(NamedTuple):
     positions: Tensor
     branches: Tensor
     labels: Tensor
+    aims: Tensor
 
 
 class Batches:
@@ -76,16 +88,27 @@ class Batches:
             if scene.kind == "number":
                 self.by_number[scene.text].append(i)
 
-    def take_picture(self, number: str | None = None) -> tuple:
+    def take_picture(self, number: str | None = None) -> tuple[Scene, PictureAt]:
         """A scene and its place in the batch; of that number where one is asked for and drawn."""
-        every = self.pictures.pictures.scenes
+        every = self.pictures.pictures
         index = (
             self.rng.choice(self.by_number[number])
             if number in self.by_number
             else self.by_group.draw(self.rng)
         )
         self.chosen.append(index)
-        return every[index], PictureAt(len(self.chosen) - 1, every[index].grid)
+        scene = every.scenes[index]
+        inked = np.isin(every.labels(index)[:, 0], TEXT_CLASSES)
+        digits = digit_spots(scene.grid, inked, len(scene.text)) if scene.kind == "number" else []
+        return scene, PictureAt(len(self.chosen) - 1, scene, digits)
+
+    def ask(self, scene: Scene) -> list[QA]:
+        """Questions about a picture, in the order to ask them in until there is no more room."""
+        asked = ask_picture(scene, self.rng)
+        if scene.kind != "shapes" or self.rng.random() > PLACES:
+            return asked
+        places = [qa for _ in range(2) for qa in ask_places(scene, self.rng) if qa.category == "place"]
+        return list(dict.fromkeys(places)) + asked
 
     def take_sound(self, digits: bool = False) -> tuple[Sound, SoundAt]:
         """A sound, newly recorded, and its place; long ones only while there are spare chunks."""
@@ -123,9 +146,9 @@ class Batches:
                 row.branch(qa.question, qa.answer)
         return row
 
-    def turns(self, media: list[Part], asked: list[QA], row: Row | None = None) -> Row:
+    def turns(self, media: list[Part], asked: list[QA]) -> Row:
         """A conversation of several turns, the media in the first, before or after its text."""
-        row = row or self.start()
+        row = self.start()
         if self.rng.random() < 0.25:
             talk = small_talk(self.rng)
             row.turn([talk.question], talk.answer)
@@ -150,7 +173,7 @@ class Batches:
         match kind:
             case "picture" | "picture turns":
                 scene, at = self.take_picture()
-                asked = self.with_asides(ask_picture(scene, rng), True, False)
+                asked = self.with_asides(self.ask(scene), True, False)
                 return self.branched([at], asked) if kind == "picture" else self.turns([at], asked)
             case "sound" | "sound turns":
                 sound, at = self.take_sound()
@@ -179,10 +202,10 @@ class Batches:
         """A picture in one turn and another in the next; several questions about the second."""
         row = self.start()
         scene, at = self.take_picture()
-        qa = ask_picture(scene, self.rng)[0]
+        qa = self.ask(scene)[0]
         row.turn([at, qa.question] if self.rng.random() < 0.5 else [qa.question, at], qa.answer)
         scene, at = self.take_picture()
-        asked = ask_picture(scene, self.rng)
+        asked = self.ask(scene)
         if self.rng.random() < 0.5:
             row.turn([asked[0].question, at], asked[0].answer)
             return row
@@ -197,7 +220,7 @@ class Batches:
         row = self.start()
         scene, seen = self.take_picture()
         sound, heard = self.take_sound()
-        first = ask_picture(scene, self.rng)[0]
+        first = self.ask(scene)[0]
         asked = ask_sound(sound, self.rng)
         second = next((qa for qa in asked if explicit_sound_question(qa)), asked[0])
         turns = [([seen, first.question], first.answer), ([heard, second.question], second.answer)]
@@ -234,4 +257,5 @@ class Batches:
             table([r.positions for r in rows], (0, 0, 0)).transpose(1, 2),
             table([r.branches for r in rows], -1),
             table([r.labels for r in rows], IGNORE),
+            table([r.aims for r in rows], Aim()),
         )

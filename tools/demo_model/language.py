@@ -66,13 +66,17 @@ class TextModel(nn.Module):
         self.layers = nn.ModuleList(Layer() for _ in range(LANGUAGE["depth"]))
         self.norm = RMSNorm(LANGUAGE["hidden"])
 
-    def forward(self, x: Tensor, positions: Tensor, branches: Tensor) -> Tensor:
-        """x: (rows, tokens, size); positions: (rows, 3, tokens); branches: (rows, tokens)."""
+    def forward(self, x: Tensor, positions: Tensor, branches: Tensor) -> tuple[Tensor, list[Tensor]]:
+        """The last hidden states, and what each layer returned.
+
+        x: (rows, tokens, size); positions: (rows, 3, tokens); branches: (rows, tokens).
+        """
         cos, sin = multimodal_rotary(positions)
-        bias = branch_bias(branches)
+        bias, layers = branch_bias(branches), []
         for layer in self.layers:
             x = layer(x, cos, sin, bias)
-        return self.norm(x)
+            layers.append(x)
+        return self.norm(x), layers
 
 
 class Thinker(nn.Module):
@@ -89,8 +93,8 @@ class Thinker(nn.Module):
 
     def hidden(
         self, ids: Tensor, source: Tensor, seen: Tensor, heard: Tensor, positions: Tensor, branches: Tensor
-    ):
-        """The last hidden states of rows of tokens.
+    ) -> tuple[Tensor, list[Tensor]]:
+        """The last hidden states of rows of tokens, and those after each layer.
 
         seen, heard: the towers' outputs; source: for each token its row in the table of the rows' own text
         embeddings, then `seen`, then `heard`, each flattened.

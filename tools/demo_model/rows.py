@@ -8,20 +8,23 @@ teaches many answers.
 
 from dataclasses import dataclass, field
 
+from tools.demo_model.aims import Aim, Spot, aims
+from tools.demo_model.scene import Scene
 from tools.demo_model.sizes import CHUNK_TOKENS, MAX_PATCHES
 from tools.demo_model.tokens import encode, special
 
-LENGTH = 192
+LENGTH = 256
 IGNORE = -100
 GROUPS = MAX_PATCHES // 4
 
 
 @dataclass(frozen=True)
 class PictureAt:
-    """A picture in a slot of the batch, with its grid in patches."""
+    """A picture in a slot of the batch, and where the digits of its number stand."""
 
     slot: int
-    grid: tuple[int, int]
+    scene: Scene
+    digits: list[Spot]
 
 
 @dataclass(frozen=True)
@@ -46,11 +49,15 @@ class Row:
     labels: list[int] = field(default_factory=list)
     positions: list[tuple[int, int, int]] = field(default_factory=list)
     media: list[tuple[str, int, int, int]] = field(default_factory=list)
+    aims: list[Aim] = field(default_factory=list)
     next_position: int = 0
     num_branches: int = 0
+    picture: PictureAt | None = None
 
     def text(self, text: str, branch: int = 0, learn: bool = False) -> None:
         ids = encode(text)
+        seen = self.picture
+        self.aims += aims(text, seen.scene, seen.digits) if seen else [Aim()] * len(ids)
         self.ids += ids
         self.labels += ids if learn else [IGNORE] * len(ids)
         self.branches += [branch] * len(ids)
@@ -61,16 +68,19 @@ class Row:
         match part:
             case str():
                 self.text(part)
-            case PictureAt(slot, (height, width)):
+            case PictureAt(slot, scene):
                 self.text("<|vision_bos|>")
-                start, rows, columns = self.next_position, height // 2, width // 2
+                start, rows, columns = self.next_position, scene.grid[0] // 2, scene.grid[1] // 2
                 self.placeholders("picture", slot, "<|IMAGE|>", rows * columns)
+                self.aims += [Aim(y, x) for y in range(rows) for x in range(columns)]
                 self.positions += [(start, start + y, start + x) for y in range(rows) for x in range(columns)]
                 self.next_position += max(rows, columns)
+                self.picture = part
                 self.text("<|vision_eos|>")
             case SoundAt(slot, tokens):
                 self.text("<|audio_bos|>")
                 self.placeholders("sound", slot, "<|AUDIO|>", tokens)
+                self.aims += [Aim()] * tokens
                 self.positions += [(p, p, p) for p in range(self.next_position, self.next_position + tokens)]
                 self.next_position += tokens
                 self.text("<|audio_eos|>")

@@ -21,52 +21,67 @@ from tools.demo_model.hearing import AudioTower
 from tools.demo_model.language import Thinker
 from tools.demo_model.optimiser import Optimiser, Share
 from tools.demo_model.pictures import CACHE
+from tools.demo_model.pointers import Pointers
 from tools.demo_model.rows import IGNORE
 from tools.demo_model.see import PatchLabels
 from tools.demo_model.tokens import SIZE
 from tools.demo_model.vision import VisionTower
 from tools.demo_model.workers import RANK, WORKERS, averaged, join
 
-ANSWER_TOKENS = 1024
+ANSWER_TOKENS = 1152
 PATCH_LOSS = 0.2
+POINTER_LOSS = 0.05
 SOUND_LOSS = 0.2
 
 
-def build() -> tuple[Thinker, PatchLabels, dict]:
-    """The model, the auxiliary head, and what was saved with them: steps, progress, optimisers."""
+class Parts(nn.Module):
+    """What is trained: the model, and the heads of the auxiliary losses."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.model = Thinker(SIZE, VisionTower(), AudioTower())
+        self.labels, self.pointers = PatchLabels(), Pointers()
+
+    def forward(self, names: tuple[Tensor, Tensor], batch: Batch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Cross-entropy of the answers, that of what words point at, the sum of all losses, and the audio
+        tower's output.
+        """
+        model = self.model
+        with half_precision():
+            seen = model.visual(batch.patches, batch.rotary, batch.lengths)
+            heard = model.audio_tower(batch.mel, batch.frames)
+            hidden, layers = model.hidden(
+                batch.ids, batch.source, seen, heard, batch.positions, batch.branches
+            )
+            logits = model.lm_head(hidden.flatten(0, 1)[batch.labels[:, 0]])
+        loss = nn.functional.cross_entropy(logits.float(), batch.labels[:, 1], ignore_index=IGNORE)
+        embedding = model.model.embed_tokens.weight.detach()
+        patches = self.labels(seen.float(), batch.patch_labels)
+        anchors = picture_loss(seen.float(), batch.patch_labels, embedding, names)
+        pointed = self.pointers(layers, batch.aims)
+        return loss, pointed, loss + PATCH_LOSS * (patches + anchors) + POINTER_LOSS * pointed, heard.float()
+
+
+def build() -> tuple[Parts, dict]:
+    """What is trained, and what was saved with it: steps, progress, optimisers."""
     torch.manual_seed(0)
-    model, labels_of = Thinker(SIZE, VisionTower(), AudioTower()), PatchLabels()
-    saved = CACHE / "train.pt"
+    parts, saved = Parts(), CACHE / "train.pt"
     if saved.exists():
         state = torch.load(saved, map_location=DEVICE)
-        model.load_state_dict(state.pop("model"))
-        labels_of.load_state_dict(state.pop("labels"))
-        return model, labels_of, state
+        for name, part in parts.named_children():
+            part.load_state_dict(state.pop(name))
+        return parts, state
     seen, heard = (torch.load(CACHE / name, map_location=DEVICE) for name in ("see.pt", "listen.pt"))
-    model.visual.load_state_dict(seen["tower"])
-    labels_of.load_state_dict(seen["labels"])
-    model.audio_tower.load_state_dict(heard["tower"])
-    return model, labels_of, {"steps": 0}
+    parts.model.visual.load_state_dict(seen["tower"])
+    parts.labels.load_state_dict(seen["labels"])
+    parts.model.audio_tower.load_state_dict(heard["tower"])
+    return parts, {"steps": 0}
 
 
-def save(model: Thinker, labels_of: PatchLabels, rest: dict) -> None:
-    torch.save({"model": model.state_dict(), "labels": labels_of.state_dict(), **rest}, CACHE / "train.part")
+def save(parts: Parts, rest: dict) -> None:
+    states = {name: part.state_dict() for name, part in parts.named_children()}
+    torch.save({**states, **rest}, CACHE / "train.part")
     (CACHE / "train.part").rename(CACHE / "train.pt")
-
-
-def answer_loss(
-    model: Thinker, labels_of: nn.Module, names: tuple[Tensor, Tensor], batch: Batch
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Cross-entropy of the answers, the same plus the losses on patches, and the audio tower's output."""
-    with half_precision():
-        seen = model.visual(batch.patches, batch.rotary, batch.lengths)
-        heard = model.audio_tower(batch.mel, batch.frames)
-        hidden = model.hidden(batch.ids, batch.source, seen, heard, batch.positions, batch.branches)
-        logits = model.lm_head(hidden.flatten(0, 1)[batch.labels[:, 0]])
-    loss = nn.functional.cross_entropy(logits.float(), batch.labels[:, 1], ignore_index=IGNORE)
-    patches = labels_of(seen.float(), batch.patch_labels)
-    anchors = picture_loss(seen.float(), batch.patch_labels, model.model.embed_tokens.weight.detach(), names)
-    return loss, loss + PATCH_LOSS * (patches + anchors), heard.float()
 
 
 def with_answer_places(batch: Batch) -> Batch:
@@ -86,21 +101,22 @@ def next_batch(batches: Batches) -> Batch:
 
 
 def main(steps: int, rate: float, minutes: float) -> None:
-    model, labels_of, saved = build()
+    parts, saved = build()
+    model = parts.model
     done, before = saved["steps"], saved.get("progress", 1.0) % 1
     batches = Batches(seed=WORKERS * done + RANK + 1)
     towers = [Share(model.visual, 0.4 * rate), Share(model.audio_tower.proj, rate)]
     whisper = [part for name, part in model.audio_tower.named_children() if name != "proj"]
     towers += [Share(part, 0.1 * rate, muon=False) for part in whisper]
-    language = [Share(model.model, rate), Share(model.lm_head, rate), Share(labels_of, rate)]
-    optimiser = Optimiser(towers + language, muon_lr=0.02, adam_lr=3e-3)
+    rest = [Share(part, rate) for part in (model.model, model.lm_head, parts.labels, parts.pointers)]
+    optimiser = Optimiser(towers + rest, muon_lr=0.02, adam_lr=3e-3)
     if before:
         optimiser.load_state_dict(saved["optimiser"])
-    compiled, names = torch.compile(answer_loss, dynamic=False), picture_anchors()
-    parameters = [p for part in (model, labels_of) for p in part.parameters()]
+    compiled, names = torch.compile(parts, dynamic=False), picture_anchors()
+    parameters = list(parts.parameters())
     began, mean, progress, step = time.monotonic(), 0.0, 0.0, 0
     while progress < 1:
-        loss, total, heard = compiled(model, labels_of, names, next_batch(batches))
+        loss, pointed, total, heard = compiled(names, next_batch(batches))
         placed = [Placed(*pair) for pair in batches.placed]
         spelt = sound_loss(heard, placed, model.model.embed_tokens.weight.detach())
         (total + SOUND_LOSS * spelt).backward()
@@ -112,11 +128,10 @@ def main(steps: int, rate: float, minutes: float) -> None:
         if RANK:
             continue
         if step % 20 == 0 or progress >= 1:
-            parts = f"loss {mean:.4f}, with patches {total:.3f}, spelling {spelt:.3f}"
-            print(f"{step}: {progress:.0%}, {parts}, {time.process_time():.0f} CPU-s", flush=True)
+            told = f"loss {mean:.4f}, pointing {pointed:.2f}, all {total:.3f}, spelling {spelt:.3f}"
+            print(f"{step}: {progress:.0%}, {told}, {time.process_time():.0f} CPU-s", flush=True)
         if step % 100 == 0 or progress >= 1:
-            rest = {"steps": done + step, "progress": progress, "optimiser": optimiser.state_dict()}
-            save(model, labels_of, rest)
+            save(parts, {"steps": done + step, "progress": progress, "optimiser": optimiser.state_dict()})
 
 
 if __name__ == "__main__":
