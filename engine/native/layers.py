@@ -89,7 +89,7 @@ class NativeLayers:
         """hidden [rows, hidden_size], positions int64 [axes, rows] -> hidden after the final norm.
 
         slots: int64 [rows], where the rows' keys and values go. read: int64 [n], ascending, the rows wanted;
-        then the last of `sights` is what they see in the last layer, and nothing may be added after that one."""
+        then the last of `sights` is what they see in the last layer, and nothing may be added after it."""
         hidden, positions = hidden.contiguous(), positions.contiguous()
         added = [rows._replace(values=_with_whole_rows(rows.values)) for rows in added]
         output = torch.empty_like(hidden if read is None else hidden[: len(read)])
