@@ -9,7 +9,7 @@ from tools.smol_omni.names import listened, published
 from tools.smol_omni.network import nearness
 from tools.smol_omni.score import error_rate, errors
 from tools.smol_omni.sentences import SLOTS, compose
-from tools.smol_omni.train import guide
+from tools.smol_omni.train import guide, pull_of
 
 
 def test_the_nearest_row_scores_highest() -> None:
@@ -34,6 +34,13 @@ def test_the_guide_wants_tokens_in_their_order() -> None:
     shares = torch.full((8, 3), -9.0)
     shares[:4, 1] = shares[4:, 2] = -0.1
     assert guide(shares, torch.tensor([1, 2])) < 1 < guide(shares, torch.tensor([2, 1]))
+
+
+def test_words_are_pulled_as_hard_as_nothing_however_rare() -> None:
+    squares = torch.tensor([1.0, 3.0, 2.0, 9.0])
+    nothing = torch.tensor([True, True, True, False])
+    assert pull_of(squares, nothing) == 2 + 9
+    assert pull_of(squares[:3], nothing[:3]) == 2
 
 
 def test_sentences_have_no_empty_slots_and_begin_large() -> None:

@@ -27,7 +27,7 @@ OTHERS = 800  # tokens of other sounds, and as many of all, beside those that we
 MUON, ADAM = 0.02, 1e-3
 GUIDED = 120  # steps
 WINDOW = 0.1  # of the sound, to either side
-PULL = 0.03  # towards the nearest row: tokens are told apart without, but the language model reads all of it
+PULL = 0.1  # towards the nearest row: tokens are told apart without, but the language model reads all of it
 RELUCTANCE = 1.0  # added to what nothing scores in training, so that it scores less afterwards
 STATE = CACHE / "listener.pt"
 Sample = tuple[list[int], np.ndarray]
@@ -74,7 +74,7 @@ def loss_of(
     outputs, rows = outputs.float(), language.rows[classes]
     near = nearness(outputs, rows)
     there = torch.arange(outputs.shape[1]) < (lengths // 2)[:, None]
-    pull = (outputs - rows[near.argmax(-1)]).pow(2).sum(-1)[there].mean()
+    pull = pull_of((outputs - rows[near.argmax(-1)]).pow(2).sum(-1)[there], near.argmax(-1)[there] == 0)
     near[..., 0] += RELUCTANCE
     shares = near.log_softmax(-1)
     targets = [torch.tensor([at[token] for token in tokens]) for tokens, _ in batch]
@@ -87,6 +87,12 @@ def loss_of(
         pairs = zip(shares, targets, (lengths // 2).tolist(), strict=True)
         loss = loss + guided * torch.stack([guide(row[:size], target) for row, target, size in pairs]).mean()
     return loss
+
+
+def pull_of(squares: Tensor, nothing: Tensor) -> Tensor:
+    """The mean square of words and that of nothing, which is far more frequent and easier."""
+    halves = (squares[nothing], squares[~nothing])
+    return torch.stack([half.mean() for half in halves if len(half)]).sum()
 
 
 def guide(shares: Tensor, said: Tensor) -> Tensor:
