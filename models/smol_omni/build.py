@@ -15,6 +15,8 @@ from models.smol_omni.packages import HEARING, LANGUAGE, PackageError, fetch, me
 
 RECIPE = "recipe.txt"
 """In the target: the digest of all that it was made from."""
+UNFINISHED = "unfinished"
+"""In what is written beside the target: that it is this command's."""
 
 
 class BuildError(Exception):
@@ -31,13 +33,14 @@ def build(target: Path, say: Callable[[str], None]) -> None:
     if _made_from(target) == wanted:
         say(f"{target} is complete already")
         return
-    if target.exists() and _made_from(target) is None and (not target.is_dir() or any(target.iterdir())):
-        raise ForeignTarget(
-            f"{target} holds something that this command did not make; choose another --output"
-        )
     part = target.with_name(target.name + ".part")
+    _refuse_others(target, RECIPE)
+    _refuse_others(part, UNFINISHED)
     try:
+        part.mkdir(parents=True, exist_ok=True)
+        (part / UNFINISHED).touch()
         _build_in(part, say)
+        (part / UNFINISHED).unlink()
         (part / RECIPE).write_text(wanted)
         if target.exists():
             shutil.rmtree(target)
@@ -48,6 +51,16 @@ def build(target: Path, say: Callable[[str], None]) -> None:
         raise BuildError(f"{part} could not be written: {error.strerror or error}") from None
     size = sum(path.stat().st_size for path in target.iterdir())
     say(f"{target} is complete: {size / 1e6:.0f} MB")
+
+
+def _refuse_others(directory: Path, mark: str) -> None:
+    """ForeignTarget where something is there, but not the file that this command leaves."""
+    if not directory.exists() or (directory / mark).is_file():
+        return
+    if not directory.is_dir() or any(directory.iterdir()):
+        raise ForeignTarget(
+            f"{directory} holds something that this command did not make; choose another --output"
+        )
 
 
 def recipe() -> str:

