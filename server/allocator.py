@@ -10,8 +10,8 @@ MOST_KEPT_BYTES = 64 << 20
 
 
 def keep_freed_memory() -> None:
-    """Hand out memory that was used before, up to these sizes, instead of fresh pages, whose first touch costs
-    more than what is done in them: a request with a known picture of 1 MiB takes half the CPU.
+    """Hand out memory that was used before, up to these sizes, instead of fresh pages, whose first touch
+    costs more than what is done in them: a request with a known picture of 1 MiB takes half the CPU.
 
     Nothing happens on other C libraries than glibc.
     """
