@@ -1,9 +1,10 @@
-"""The C library's allocator, tuned for steps that allocate the same large buffers again and again."""
+"""The C library's allocator, tuned for large buffers that are allocated again and again."""
 
 import ctypes
 import platform
 
 _M_TRIM_THRESHOLD = -1
+_M_MMAP_THRESHOLD = -3
 _M_MMAP_MAX = -4
 
 
@@ -15,6 +16,16 @@ def keep_freed_memory() -> None:
     if libc := _glibc():
         libc.mallopt(_M_MMAP_MAX, 0)
         libc.mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
+
+
+def keep_some_freed_memory(largest_bytes: int = 16 << 20, most_bytes: int = 64 << 20) -> None:
+    """As `keep_freed_memory`, for buffers up to a size, and so many bytes of them.
+
+    For bodies and media: a request with a known picture of 1 MiB takes half the CPU.
+    """
+    if libc := _glibc():
+        libc.mallopt(_M_MMAP_THRESHOLD, largest_bytes)
+        libc.mallopt(_M_TRIM_THRESHOLD, most_bytes)
 
 
 def return_freed_memory() -> None:

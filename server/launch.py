@@ -18,8 +18,8 @@ from collections.abc import Iterator
 
 import uvicorn
 
+from engine.allocator import keep_some_freed_memory
 from engine.client import EngineClient, EngineStartFailed
-from server.allocator import keep_freed_memory
 from server.app import create_app
 from server.banner import LoadDisplay, print_banner
 from server.flags import SettingsError
@@ -91,7 +91,7 @@ class Launch:
 
     async def run(self) -> int:
         gc.set_threshold(*GC_THRESHOLDS)
-        keep_freed_memory()
+        keep_some_freed_memory()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._on_signal)

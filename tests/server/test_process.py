@@ -21,9 +21,9 @@ print(len(os.listdir("/proc/self/task")) - before, before)
 
 FAULTS = """
 import resource, sys
-from server.allocator import keep_freed_memory
+from engine.allocator import keep_some_freed_memory
 if sys.argv[1] == "keep":
-    keep_freed_memory()
+    keep_some_freed_memory()
 def faults():
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 def touch():
