@@ -163,7 +163,8 @@ def _grammar_text(grammar: Grammar) -> str:
 
 
 def _first_line(message: str) -> str:
-    return message.strip().splitlines()[0][:500] if message.strip() else "the grammar is not valid"
+    line = message.strip().partition("\n")[0][:500]
+    return line if " " in line else "it allows no text at all"  # one word is a name inside the library
 
 
 def _for_grammars(tokenizer: dict[str, Any], hide: bool) -> dict[str, Any]:

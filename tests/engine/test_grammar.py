@@ -275,3 +275,8 @@ def test_a_grammar_that_grows_too_complex_says_so(compiler) -> None:
     (matcher,) = compiler.compile(Grammar("json_schema", json.dumps(schema)), (), 1).result()
     with pytest.raises(GrammarError, match="items"):
         matcher.accept(min(allowed(matcher)))
+
+
+def test_a_fault_is_said_in_words(compiler) -> None:
+    with pytest.raises(GrammarError, match="allows no text at all"):
+        compiler.compile(Grammar("json_schema", '{"$ref": "#"}'), (), 1).result()
