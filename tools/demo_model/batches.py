@@ -43,7 +43,7 @@ MIX = (
 RARE = ("two pictures", "mixed turns", "mixed turns", "text", "text")  # one of these a step
 PICTURES, CHUNKS = 15, 10
 SHARES = {
-    "one": 14, "two or three": 36, "more": 14, "number": 8, "long number": 15,
+    "one": 14, "two or three": 36, "more": 14, "number": 10, "long number": 13,
     "word": 4, "blank": 1.5, "foreign": 8,
 }  # fmt: skip
 TEXT_CLASSES = [CLASSES.index(character) for character in CHARACTERS]
