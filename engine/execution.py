@@ -95,15 +95,11 @@ class Execution:
         """Compute staged rows; in halves, if they fail together."""
         if not rows:
             return
-        try:
-            results = self._runner.execute(rows)
-        except self._fatal:
-            raise
-        except Exception as error:
-            logger.exception("a step of %d rows", len(rows))
+        results = self._attempt(rows)
+        if isinstance(results, RowFault):
             self._scheduler.rollback()
             if len(rows) == 1:
-                self._fail(rows[0].sequence.request.request_id, self._fault(error))
+                self._fail(rows[0].sequence.request.request_id, results)
                 return
             middle = len(rows) // 2
             for half in (rows[:middle], rows[middle:]):
@@ -116,6 +112,17 @@ class Execution:
             result = results.get(row.sequence.number)
             if isinstance(result, SampledToken):
                 yield row.sequence, result
+
+    def _attempt(self, rows: list[StepRow]) -> Results | RowFault:
+        """Returns why all of it failed, if it did. The exception ends here: its traceback holds the tensors
+        of the step that failed, and where memory is short, whoever tries again needs their place."""
+        try:
+            return self._runner.execute(rows)
+        except self._fatal:
+            raise
+        except Exception as error:
+            logger.exception("a step of %d rows", len(rows))
+            return self._fault(error)
 
     def _fault(self, error: Exception) -> RowFault:
         if self._exhausted(error):

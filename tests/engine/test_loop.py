@@ -3,9 +3,7 @@
 import logging
 
 import pytest
-import torch
 
-from engine.memory import is_out_of_memory
 from engine.messages import Abort, Ping
 from tests.engine.arithmetic import DeviceLost, lone_run
 from tests.engine.house import House, generate, media_item
@@ -193,54 +191,3 @@ def test_counters() -> None:
     assert (stats.num_computed_prompt_tokens, stats.num_cached_prompt_tokens) == (11, 9)
     assert (stats.num_generated_tokens, stats.num_finished, stats.num_steps) == (6, 2, 6)
     assert house.cached == {"a": 0, "b": 9}
-
-
-def test_short_memory_fails_only_whoever_asks_too_much_and_says_come_again(monkeypatch) -> None:
-    house = House()
-    execute = house.runner.execute
-
-    def short(rows):
-        if any(row.sequence.request.request_id == "large" for row in rows):
-            raise MemoryError
-        return execute(rows)
-
-    monkeypatch.setattr(house.runner, "execute", short)
-    for name in ("a", "large", "b"):
-        house.add(generate(name, [2, len(name), 5]))
-    house.run()
-    house.check_all_done()
-    assert house.failures.keys() == {"large"}
-    assert house.failures["large"].code == "overloaded"
-
-
-def test_what_torch_raises_when_memory_is_short_is_known_for_what_it_is() -> None:
-    with pytest.raises(RuntimeError) as caught:
-        torch.empty(10**16)
-    assert is_out_of_memory(caught.value)
-    assert not is_out_of_memory(RuntimeError("something else"))
-
-
-def test_short_memory_in_the_encoder_is_not_the_medias_fault() -> None:
-    house = House()
-    house.runner.raise_in_encode = True
-    house.add(generate("seen", [2, 3, media_item("a", 4), 5]))
-    house.add(generate("text", [2, 3, 4]))
-    house.run()
-    assert {name: failure.code for name, failure in house.failures.items()} == {"seen": "overloaded"}
-    assert "text" not in house.failures
-
-
-def test_short_memory_for_copies_fails_only_whoever_begins_with_one() -> None:
-    house = House()
-    house.add(generate("first", [2, 3, 4, 5, 6, 7]))
-    house.run()
-    house.runner.raise_in_copy = MemoryError()
-    house.add(generate("other", [9, 8, 7, 6, 5, 4]))
-    house.add(generate("alike", [2, 3, 4, 5, 6, 8]))
-    house.run()
-    assert {name: failure.code for name, failure in house.failures.items()} == {"alike": "overloaded"}
-    house.check_all_done()
-    house.runner.raise_in_copy = DeviceLost()
-    house.add(generate("later", [2, 3, 4, 5, 6, 8]))
-    with pytest.raises(DeviceLost):
-        house.run()
