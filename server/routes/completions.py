@@ -1,5 +1,4 @@
-"""POST /v1/completions: raw prompts, one or several. Streams answer prompt after prompt; whole answers all
-at once."""
+"""POST /v1/completions: raw prompts, one or several, all answered at once."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -21,6 +20,7 @@ from server.runtime import MediaRequest, Runtime
 from server.schema.completions import CompletionRequest
 from server.state import ServerState
 from server.stream import DONE, PREPARED, EventStream, WholeResponse, sse
+from server.together import pieces_of
 from server.usage import CacheTokens, PromptTokens, usage
 from server.validate import answer_options, check_model
 from server.validated import AnswerOptions
@@ -79,10 +79,9 @@ class _Job:
         async with self._accepted() as media:
             answerings = await self._answerings(media.prepare)
             yield PREPARED
-            for number, answering in enumerate(answerings):
-                async with aclosing(answering.pieces()) as pieces:
-                    async for index, piece in pieces:
-                        yield sse(self._form.chunk(number * self._options.num_choices + index, piece))
+            async with aclosing(pieces_of(answerings)) as pieces:
+                async for index, piece in pieces:
+                    yield sse(self._form.chunk(index, piece))
             if self._options.include_usage:
                 yield sse(self._form.usage_chunk(_usage(answerings)))
             yield DONE
@@ -90,15 +89,11 @@ class _Job:
     async def whole(self) -> dict[str, Any]:
         async with self._accepted() as media:
             answerings = await self._answerings(media.prepare)
-            try:
-                async with asyncio.TaskGroup() as group:
-                    tasks = [group.create_task(_answers(answering)) for answering in answerings]
-            except* Exception as errors:
-                fault = errors.exceptions[0]
-            else:
-                answers = [answer.piece for task in tasks for answer in task.result()]
-                return self._form.whole(answers, _usage(answerings))
-            raise fault
+            answers = [WholeAnswer() for _ in range(self.num_answers)]
+            async with aclosing(pieces_of(answerings)) as pieces:
+                async for index, piece in pieces:
+                    answers[index].add(piece)
+            return self._form.whole([answer.piece for answer in answers], _usage(answerings))
 
     def _accepted(self) -> AbstractAsyncContextManager[MediaRequest]:
         return accepted(self._state, self._runtime, self._tenant, self._options.cache_salt, self.num_answers)
@@ -122,14 +117,6 @@ class _Job:
             raise BadRequest("The prompt is empty.", param="prompt")
         check_context(len(rendered.sequence), max_model_len, "prompt")
         return rendered
-
-
-async def _answers(answering: Answering) -> list[WholeAnswer]:
-    answers = [WholeAnswer() for _ in answering.choices]
-    async with aclosing(answering.pieces()) as pieces:
-        async for index, piece in pieces:
-            answers[index].add(piece)
-    return answers
 
 
 def _usage(answerings: list[Answering]) -> dict[str, Any]:

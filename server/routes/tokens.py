@@ -1,29 +1,38 @@
 """POST /tokenize and POST /detokenize: what the model is given, as token ids and back."""
 
 import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse
 
 from server import generation
+from server.context import num_characters
 from server.conversation import conversation_of
 from server.errors import BadRequest
-from server.routes.serving import read, state_of
+from server.routes.serving import read, state_of, tenant_of
 from server.runtime import Runtime
-from server.schema.tokenize import DetokenizeRequest, TokenizeRequest
+from server.schema.tokenize import MAX_CHARACTERS, DetokenizeRequest, TokenizeRequest
+from server.state import ServerState
+from server.stream import WholeResponse
 from server.tools.plan import rendered_tools
 from server.validate import check_model
 
+Work = Callable[[], Coroutine[Any, Any, dict[str, Any]]]
 
-async def tokenize(request: Request) -> JSONResponse:
-    runtime = state_of(request).serving()
+
+async def tokenize(request: Request) -> WholeResponse:
+    state = state_of(request)
+    runtime = state.serving()
     wire = await read(request, TokenizeRequest)
     if wire.model is not None:
         check_model(wire.model, runtime.facts)
-    ids = await _ids(wire, runtime)
-    return JSONResponse(
-        {"tokens": ids, "count": len(ids), "max_model_len": runtime.engine.info.max_model_len}
-    )
+
+    async def work() -> dict[str, Any]:
+        ids = await _ids(wire, runtime)
+        return {"tokens": ids, "count": len(ids), "max_model_len": runtime.engine.info.max_model_len}
+
+    return _in_place(state, tenant_of(request), work)
 
 
 async def _ids(wire: TokenizeRequest, runtime: Runtime) -> list[int]:
@@ -33,16 +42,31 @@ async def _ids(wire: TokenizeRequest, runtime: Runtime) -> list[int]:
         return (await asyncio.to_thread(runtime.prompts.render_text, wire.prompt)).sequence.ids
     tools = rendered_tools(wire.tools)
     conversation = conversation_of(wire.messages or [], tools, wire.chat_template_kwargs, runtime.facts, 0)
+    if num_characters(conversation) > MAX_CHARACTERS:
+        raise BadRequest(f"messages are longer than {MAX_CHARACTERS} characters.", param="messages")
     return (await generation.render(runtime, conversation, [], wire.add_generation_prompt)).sequence.ids
 
 
-async def detokenize(request: Request) -> JSONResponse:
-    runtime = state_of(request).serving()
+async def detokenize(request: Request) -> WholeResponse:
+    state = state_of(request)
+    runtime = state.serving()
     wire = await read(request, DetokenizeRequest)
     if wire.model is not None:
         check_model(wire.model, runtime.facts)
-    for token_id in wire.tokens:
-        if not 0 <= token_id < runtime.facts.vocab_size:
-            raise BadRequest(f"{token_id} is no token id of this model.", param="tokens")
-    text = await asyncio.to_thread(runtime.vocabulary.decode, wire.tokens, False)
-    return JSONResponse({"prompt": text})
+    if wire.tokens and not 0 <= min(wire.tokens) <= max(wire.tokens) < runtime.facts.vocab_size:
+        raise BadRequest(f"Token ids are 0 to {runtime.facts.vocab_size - 1}.", param="tokens")
+
+    async def work() -> dict[str, Any]:
+        return {"prompt": await asyncio.to_thread(runtime.vocabulary.decode, wire.tokens, False)}
+
+    return _in_place(state, tenant_of(request), work)
+
+
+def _in_place(state: ServerState, tenant: str, work: Work) -> WholeResponse:
+    """Waits for its turn like an answer: it takes the threads that prompts of answers are made in."""
+
+    async def placed() -> dict[str, Any]:
+        async with state.admission.place(tenant, 1):
+            return await work()
+
+    return WholeResponse(placed)

@@ -1,6 +1,7 @@
 """POST /v1/completions, /tokenize, /detokenize, /v1/models and /metrics."""
 
 import asyncio
+import json
 from typing import Any
 
 import httpx
@@ -54,6 +55,31 @@ def test_many_prompts_and_answers_keep_their_places() -> None:
     assert texts == [choice["text"] for choice in whole["choices"]]
     assert usage is not None
     assert usage.to_dict() == whole["usage"]
+
+
+def test_a_stream_answers_all_prompts_at_once() -> None:
+    def script(request: Any) -> list[Any]:
+        return [*say("b")] if request.ids[0] == ord("b") else [0.2, *say("a")]
+
+    bench = Bench(script)
+    text = ask(bench, "/v1/completions", completion(prompt=["a", "b"], stream=True)).text
+    order = [json.loads(part[6:])["choices"][0]["index"] for part in text.split("\n\n")[:-2]]
+    assert order == sorted(order, reverse=True)
+    assert set(order) == {0, 1}
+    bench.assert_idle()
+
+
+def test_a_prompt_that_fails_in_a_stream_ends_the_others() -> None:
+    def script(request: Any) -> list[Any]:
+        return [*say("b")[:1], RuntimeError("broken")] if request.ids[0] == ord("b") else [9.0, *say("a")]
+
+    bench = Bench(script)
+    with serving(bench) as port:
+        official = openai.OpenAI(base_url=f"http://127.0.0.1:{port}/v1", api_key="x", max_retries=0)
+        with pytest.raises(openai.APIError):
+            list(official.completions.create(**completion(prompt=["a", "b", "ccc"]), stream=True))
+        assert bench.engine.num_aborted == 2
+        bench.assert_idle()
 
 
 def test_logprobs_have_offsets() -> None:
@@ -114,6 +140,36 @@ def test_tokens_there_and_back() -> None:
     assert ask(Bench(), "/tokenize", {}).status_code == 400
     assert ask(Bench(), "/detokenize", {"tokens": [-1]}).status_code == 400
     assert ask(Bench(), "/detokenize", {"tokens": [1], "model": "no"}).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("path", "fields"),
+    [
+        ("/tokenize", {"prompt": "x" * 1_000_001}),
+        ("/tokenize", {"messages": [{"role": "user", "content": "x" * 500_001}] * 2}),
+        ("/detokenize", {"tokens": [1] * 500_001}),
+    ],
+)
+def test_what_takes_seconds_to_tokenise_is_refused(path: str, fields: dict[str, Any]) -> None:
+    response = ask(Bench(), path, fields)
+    assert response.status_code == 400
+    assert response.json()["error"]["param"] == next(iter(fields))
+
+
+@pytest.mark.parametrize(
+    ("path", "fields"), [("/tokenize", {"prompt": "x"}), ("/detokenize", {"tokens": [1]})]
+)
+def test_tokens_wait_for_their_turn(path: str, fields: dict[str, Any]) -> None:
+    async def run() -> None:
+        bench = Bench()
+        async with client(bench) as http, bench.state.admission.place("other", 1 << 20):
+            asked = asyncio.ensure_future(http.post(path, json=fields))
+            done, _ = await asyncio.wait([asked], timeout=0.2)
+            assert not done
+            assert bench.state.admission.num_waiting == 1
+        assert (await asked).status_code == 200
+
+    asyncio.run(run())
 
 
 def test_models() -> None:
