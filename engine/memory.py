@@ -5,6 +5,7 @@ from pathlib import Path
 import torch
 
 from engine.attention.triton_kernels.tiles import WORKSPACE_BYTES
+from engine.cgroup import memory_left_bytes
 from engine.config import EngineConfig
 from kvcache.pages import kv_block_bytes
 from kvcache.sequence import BLOCK_SIZE
@@ -15,7 +16,7 @@ CPU_SHARE = 0.25
 CPU_MOST_BYTES = 4 << 30
 """A limit, not a reservation: pages take memory as they are first used."""
 CUDA_RESERVE = 0.08
-"""Of the device's whole memory, kept for activations, workspaces and graphs."""
+"""Of the device's whole memory, kept for activations and what libraries set aside."""
 FEWEST_BLOCKS = 8
 
 
@@ -71,11 +72,8 @@ def _available_bytes() -> int:
     meminfo = Path("/proc/meminfo").read_text(encoding="ascii")
     lines = dict(line.split(":", 1) for line in meminfo.splitlines())
     available = int(lines["MemAvailable"].split()[0]) * 1024
-    group = Path("/sys/fs/cgroup")
-    limit, used = group / "memory.max", group / "memory.current"
-    if limit.is_file() and used.is_file() and (text := limit.read_text().strip()) != "max":
-        available = min(available, max(0, int(text) - int(used.read_text())))
-    return available
+    left = memory_left_bytes()
+    return available if left is None else min(available, left)
 
 
 def is_out_of_memory(error: Exception) -> bool:

@@ -2,6 +2,8 @@
 
 import os
 
+from engine.cgroup import num_cpus
+
 FEW_CORES = 2
 """Up to so many a step uses all: half a machine is too much to keep for HTTP, which wants a tenth of a
 core. On larger machines one core is left to it, since every thread of a step waits for the one that HTTP
@@ -16,6 +18,8 @@ sleep."""
 
 
 def num_step_threads(wish: int) -> int:
-    """`wish`, or for 0 as many as is best on the cores that this process may use."""
+    """`wish`, or for 0 as many as is best on the cores that this process may use: its control group stops
+    all threads for a while once together they have used its share."""
     num_cores = len(os.sched_getaffinity(0))
+    num_cores = min(num_cores, num_cpus() or num_cores)
     return wish or (num_cores if num_cores <= FEW_CORES else num_cores - 1)

@@ -22,7 +22,8 @@ FREE_BYTES = 1000 * BLOCK_BYTES
 
 @pytest.fixture(autouse=True)
 def _free(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "_available_bytes", lambda: FREE_BYTES)
+    """The control group leaves so much of the machine's memory."""
+    monkeypatch.setattr(memory, "memory_left_bytes", lambda: FREE_BYTES)
 
 
 def blocks(**settings: int) -> int:
@@ -39,6 +40,13 @@ def test_a_share_of_what_is_free_by_default(monkeypatch: pytest.MonkeyPatch) -> 
     assert blocks() == memory.CPU_SHARE * 1000
     monkeypatch.setattr(memory, "CPU_MOST_BYTES", 70 * BLOCK_BYTES)
     assert blocks() == 70
+
+
+def test_without_a_control_group_the_machine_is_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    for left in (None, 1 << 60):
+        monkeypatch.setattr(memory, "memory_left_bytes", lambda left=left: left)
+        with pytest.raises(ValueError, match="are free beside the model"):
+            blocks(kv_cache_bytes=1 << 50, max_model_len=1 << 50)
 
 
 def test_on_a_gpu_what_is_kept_for_other_uses_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
