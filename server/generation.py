@@ -14,6 +14,7 @@ from engine.messages import Generate, Grammar, MediaItem
 from models.processing.base import MediaError, PreparedMedia
 from server import structured
 from server.auth import namespace
+from server.caller import Caller
 from server.choice import Choice, Piece, Reading
 from server.context import check_context, check_length, num_characters
 from server.errors import BadRequest, ServerFault
@@ -21,12 +22,12 @@ from server.media.item import MediaPart, ResolvedMedia
 from server.prompt import PromptError, RenderedPrompt
 from server.reading import chat_reading
 from server.runtime import MediaRequest, Runtime
-from server.state import ServerState
 from server.template import TemplateError
 from server.usage import CacheTokens, PromptTokens
 from server.validated import AnswerOptions, Conversation, MediaRef, ValidatedChat
 
 Prepare = Callable[[bytes], Awaitable[PreparedMedia]]
+Pieces = AsyncGenerator[tuple[int, Piece], None]
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,8 @@ class Asked:
     options: AnswerOptions
     reading: Reading
     namespace: bytes
+    arrived: float
+    """When it was asked, by the monotonic clock."""
     grammar: Grammar | None = None
 
     @property
@@ -49,24 +52,24 @@ class Asked:
 class Answering:
     """One prompt inside the engine. Iterate `pieces` once; closing it early aborts the request."""
 
-    def __init__(self, state: ServerState, runtime: Runtime, asked: Asked, prepare: Prepare) -> None:
-        self._state = state
-        self._runtime = runtime
+    def __init__(self, caller: Caller, asked: Asked, prepare: Prepare) -> None:
+        self._telemetry = caller.state.telemetry
+        self._runtime = caller.runtime
         self._prepare = prepare
         self.asked = asked
         self.choices = [
-            Choice(runtime.make_decoder(asked.reading.shown_ids), asked.reading)
+            Choice(caller.runtime.make_decoder(asked.reading.shown_ids), asked.reading)
             for _ in range(asked.options.num_choices)
         ]
         self.num_cached_tokens = 0
 
-    async def pieces(self) -> AsyncGenerator[tuple[int, Piece], None]:
+    async def pieces(self) -> Pieces:
         """(choice, piece) as they come, each choice ending with a finish reason. RequestError, EngineDead,
         ContextTooLong."""
-        telemetry = self._state.telemetry
+        telemetry = self._telemetry
         request = _generate(self.asked)
         telemetry.num_prompt_tokens += self.asked.prompt_tokens.total
-        last_token_at = [time.monotonic()] * len(self.choices)
+        last_token_at = [self.asked.arrived] * len(self.choices)
         async with aclosing(self._runtime.engine.generate(request, self._prepare)) as events:  # type: ignore[type-var]
             async for event in events:
                 choice = self.choices[event.choice]
@@ -106,36 +109,36 @@ class Answering:
 
 
 @asynccontextmanager
-async def accepted(
-    state: ServerState, runtime: Runtime, tenant: str, cache_salt: str | None, num_choices: int
-) -> AsyncIterator[MediaRequest]:
+async def accepted(caller: Caller, cache_salt: str | None, num_choices: int) -> AsyncIterator[MediaRequest]:
     """Everything that is done for one request happens inside: it is counted, has its place, and may hold
     media."""
-    arrived = time.monotonic()
-    async with state.admission.place(tenant, num_choices):
+    arrived, state = time.monotonic(), caller.state
+    async with state.admission.place(caller.tenant, num_choices):
         state.telemetry.queue_s.observe(time.monotonic() - arrived)
         with state.telemetry.accepted():
-            async with runtime.media.request(namespace(tenant, cache_salt)) as media:
+            async with caller.runtime.media.request(namespace(caller.tenant, cache_salt)) as media:
                 yield media
 
 
 @asynccontextmanager
-async def chat(
-    state: ServerState, runtime: Runtime, tenant: str, request: ValidatedChat
-) -> AsyncIterator[Answering]:
-    """A chat ready to be answered: whatever is wrong with its grammar, media or prompt has been raised."""
-    options = request.options
+async def answered(caller: Caller, request: ValidatedChat) -> AsyncIterator[tuple[Answering, Pieces]]:
+    """A chat and its answer, about to come: whatever is wrong with its grammar, media or prompt has been
+    raised."""
+    arrived, runtime, options = time.monotonic(), caller.runtime, request.options
     if request.grammar is not None:  # before it has a place, which it would keep from others meanwhile
         tools = request.conversation.tools or ()
-        await structured.check(state.grammars, request.grammar, request.grammar_param, tools)
-    async with accepted(state, runtime, tenant, options.cache_salt, options.num_choices) as media:
+        await structured.check(caller.state.grammars, request.grammar, request.grammar_param, tools)
+    async with accepted(caller, options.cache_salt, options.num_choices) as media:
         items = await resolve(media, request.conversation.media)
         prompt = await render(runtime, request.conversation, items, must_fit=True)
         check_context(len(prompt.sequence), runtime.engine.info.max_model_len, request.conversation.param)
         reading = chat_reading(runtime, request, prompt.sequence.ids)
-        asked = Asked(prompt, options, reading, namespace(tenant, options.cache_salt), request.grammar)
+        salted = namespace(caller.tenant, options.cache_salt)
+        asked = Asked(prompt, options, reading, salted, arrived, request.grammar)
+        answering = Answering(caller, asked, media.prepare)
         try:
-            yield Answering(state, runtime, asked, media.prepare)
+            async with aclosing(answering.pieces()) as pieces:
+                yield answering, pieces
         except RequestError as error:
             if error.code == "invalid_grammar":  # the engine doesn't know whose it was
                 error.param = request.grammar_param

@@ -5,6 +5,7 @@ import asyncio
 import hashlib
 import json
 import logging
+import math
 import os
 import select
 import subprocess
@@ -13,6 +14,7 @@ import time
 from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from typing import NamedTuple
 
 from engine.messages import Grammar
 from server.errors import Unavailable
@@ -27,6 +29,14 @@ WAIT_S = 10.0
 START_S = 30.0
 TOO_COSTLY = "it takes too much time or memory to compile"
 MAX_REMEMBERED = 2048
+SUSPECTED_S = 60.0
+"""How long a grammar is held to be too costly: on a busy machine a good one may take too long once."""
+
+
+class _Found(NamedTuple):
+    fault: str
+    until: float
+    """By the monotonic clock."""
 
 
 class GrammarTrials:
@@ -36,19 +46,21 @@ class GrammarTrials:
         self._trial_s, self._wait_s = trial_s, wait_s
         self._threads = ThreadPoolExecutor(NUM_WORKERS, thread_name_prefix="grammars")
         self._idle: list[_Worker] = []
-        self._found: OrderedDict[bytes, str] = OrderedDict()
+        self._found: OrderedDict[bytes, _Found] = OrderedDict()
 
     async def fault(self, grammar: Grammar) -> str:
         """What keeps the grammar from being enforced; "" if nothing does. Unavailable while too many others
         wait."""
         key = hashlib.sha256(f"{grammar.kind} {grammar.definition}".encode()).digest()
-        if key not in self._found:
-            found = await self._tried(grammar)
-            self._found[key] = found
+        known = self._found.get(key)
+        if known is None or known.until <= time.monotonic():
+            fault = await self._tried(grammar)
+            known = _Found(fault, time.monotonic() + SUSPECTED_S if fault == TOO_COSTLY else math.inf)
+            self._found[key] = known
             if len(self._found) > MAX_REMEMBERED:
                 self._found.popitem(last=False)
         self._found.move_to_end(key)
-        return self._found[key]
+        return known.fault
 
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)

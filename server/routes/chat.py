@@ -1,18 +1,15 @@
 """POST /v1/chat/completions."""
 
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
 from typing import Any
 
 from starlette.requests import Request
 
-from server import generation
+from server.caller import Caller
 from server.chat_format import ChatFormat, WholeAnswer
-from server.generation import Answering
-from server.routes.serving import read_validated, state_of, tenant_of
-from server.runtime import Runtime
+from server.generation import Answering, answered
+from server.routes.serving import caller_of, read_validated
 from server.schema.chat import ChatRequest
-from server.state import ServerState
 from server.stream import DONE, PREPARED, EventStream, WholeResponse, sse
 from server.usage import usage
 from server.validate import validate_chat
@@ -20,29 +17,22 @@ from server.validated import ValidatedChat
 
 
 async def chat_completions(request: Request) -> EventStream | WholeResponse:
-    state = state_of(request)
-    runtime = state.serving()
-    state.admission.check_queue()
+    caller = caller_of(request)
+    settings = caller.state.settings
     validated = await read_validated(
         request,
         ChatRequest,
-        lambda wire: validate_chat(wire, runtime.facts, state.settings.max_media_items),
+        lambda wire: validate_chat(wire, caller.runtime.facts, settings.max_media_items),
     )
-    tenant = tenant_of(request)
     if validated.options.stream:
-        return EventStream(_stream(state, runtime, tenant, validated), state.settings.send_timeout)
-    return WholeResponse(lambda: _whole(state, runtime, tenant, validated))
+        return EventStream(_stream(caller, validated), settings.send_timeout)
+    return WholeResponse(lambda: _whole(caller, validated))
 
 
-async def _stream(
-    state: ServerState, runtime: Runtime, tenant: str, request: ValidatedChat
-) -> AsyncGenerator[bytes, None]:
+async def _stream(caller: Caller, request: ValidatedChat) -> AsyncGenerator[bytes, None]:
     options = request.options
     form = ChatFormat(request.model, _wants_logprobs(request), options.include_usage)
-    async with (
-        generation.chat(state, runtime, tenant, request) as answering,
-        aclosing(answering.pieces()) as pieces,
-    ):
+    async with answered(caller, request) as (answering, pieces):
         yield PREPARED
         begun = False
         async for index, piece in pieces:
@@ -55,13 +45,10 @@ async def _stream(
         yield DONE
 
 
-async def _whole(state: ServerState, runtime: Runtime, tenant: str, request: ValidatedChat) -> dict[str, Any]:
+async def _whole(caller: Caller, request: ValidatedChat) -> dict[str, Any]:
     form = ChatFormat(request.model, _wants_logprobs(request))
     answers = [WholeAnswer() for _ in range(request.options.num_choices)]
-    async with (
-        generation.chat(state, runtime, tenant, request) as answering,
-        aclosing(answering.pieces()) as pieces,
-    ):
+    async with answered(caller, request) as (answering, pieces):
         async for index, piece in pieces:
             answers[index].add(piece)
         return form.whole(answers, _usage(answering))

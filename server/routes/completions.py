@@ -3,11 +3,13 @@
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
+from time import monotonic
 from typing import Any
 
 from starlette.requests import Request
 
 from server.auth import namespace
+from server.caller import Caller
 from server.chat_format import WholeAnswer
 from server.completion_format import CompletionFormat
 from server.context import check_context, check_length
@@ -15,10 +17,9 @@ from server.errors import BadRequest
 from server.generation import Answering, Asked, Prepare, accepted
 from server.prompt import PromptError, RenderedPrompt
 from server.reading import plain_reading
-from server.routes.serving import read, state_of, tenant_of
-from server.runtime import MediaRequest, Runtime
+from server.routes.serving import caller_of, read
+from server.runtime import MediaRequest
 from server.schema.completions import CompletionRequest
-from server.state import ServerState
 from server.stream import DONE, PREPARED, EventStream, WholeResponse, sse
 from server.together import pieces_of
 from server.usage import CacheTokens, PromptTokens, usage
@@ -29,18 +30,17 @@ MAX_ANSWERS = 128
 
 
 async def completions(request: Request) -> EventStream | WholeResponse:
-    state = state_of(request)
-    runtime = state.serving()
-    state.admission.check_queue()
+    caller = caller_of(request)
+    facts = caller.runtime.facts
     wire = await read(request, CompletionRequest)
-    check_model(wire.model, runtime.facts)
-    options = answer_options(wire, runtime.facts, wire.max_tokens, wire.logprobs)
-    job = _Job(state, runtime, tenant_of(request), wire.model, _prompts(wire), options)
+    check_model(wire.model, facts)
+    options = answer_options(wire, facts, wire.max_tokens, wire.logprobs)
+    job = _Job(caller, wire.model, _prompts(wire), options)
     if job.num_answers > MAX_ANSWERS:
         raise BadRequest(f"At most {MAX_ANSWERS} answers: prompts times n.", param="n")
-    return (
-        EventStream(job.stream(), state.settings.send_timeout) if options.stream else WholeResponse(job.whole)
-    )
+    if options.stream:
+        return EventStream(job.stream(), caller.state.settings.send_timeout)
+    return WholeResponse(job.whole)
 
 
 def _prompts(wire: CompletionRequest) -> Sequence[str | list[int]]:
@@ -54,17 +54,10 @@ def _prompts(wire: CompletionRequest) -> Sequence[str | list[int]]:
 
 class _Job:
     def __init__(
-        self,
-        state: ServerState,
-        runtime: Runtime,
-        tenant: str,
-        model: str,
-        prompts: Sequence[str | list[int]],
-        options: AnswerOptions,
+        self, caller: Caller, model: str, prompts: Sequence[str | list[int]], options: AnswerOptions
     ) -> None:
-        self._state = state
-        self._runtime = runtime
-        self._tenant = tenant
+        self._caller = caller
+        self._arrived = monotonic()
         self._prompts = prompts
         self._options = options
         self._form = CompletionFormat(
@@ -96,19 +89,20 @@ class _Job:
             return self._form.whole([answer.piece for answer in answers], _usage(answerings))
 
     def _accepted(self) -> AbstractAsyncContextManager[MediaRequest]:
-        return accepted(self._state, self._runtime, self._tenant, self._options.cache_salt, self.num_answers)
+        return accepted(self._caller, self._options.cache_salt, self.num_answers)
 
     async def _answerings(self, prepare: Prepare) -> list[Answering]:
         rendered = [await asyncio.to_thread(self._render, prompt) for prompt in self._prompts]
-        reading = plain_reading(self._runtime, self._options)
-        salted = namespace(self._tenant, self._options.cache_salt)
-        asked = [Asked(prompt, self._options, reading, salted) for prompt in rendered]
-        return [Answering(self._state, self._runtime, one, prepare) for one in asked]
+        reading = plain_reading(self._caller.runtime, self._options)
+        salted = namespace(self._caller.tenant, self._options.cache_salt)
+        asked = [Asked(prompt, self._options, reading, salted, self._arrived) for prompt in rendered]
+        return [Answering(self._caller, one, prepare) for one in asked]
 
     def _render(self, prompt: str | list[int]) -> RenderedPrompt:
-        prompts, max_model_len = self._runtime.prompts, self._runtime.engine.info.max_model_len
+        runtime = self._caller.runtime
+        prompts, max_model_len = runtime.prompts, runtime.engine.info.max_model_len
         if isinstance(prompt, str):
-            check_length(len(prompt), self._runtime.facts, max_model_len, "prompt")
+            check_length(len(prompt), runtime.facts, max_model_len, "prompt")
         try:
             rendered = prompts.render_text(prompt) if isinstance(prompt, str) else prompts.render_ids(prompt)
         except PromptError as error:

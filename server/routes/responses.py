@@ -1,43 +1,40 @@
 """POST /v1/responses."""
 
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
 from typing import Any
 
 import orjson
 from starlette.requests import Request
 
-from server import generation
+from server.caller import Caller
 from server.errors import as_api_error
+from server.generation import answered
 from server.responses.answer import Answer
 from server.responses.form import ResponseForm, response_usage
 from server.responses.items import Event
 from server.responses.namespaces import Namespaces
 from server.responses.validate import validate_response
-from server.routes.serving import read_validated, state_of, tenant_of
-from server.runtime import Runtime
+from server.routes.serving import caller_of, read_validated
 from server.schema.responses import ResponseRequest
-from server.state import ServerState
 from server.stream import PREPARED, EventStream, WholeResponse
 from server.validated import ValidatedChat
 
 
 async def responses(request: Request) -> EventStream | WholeResponse:
-    state = state_of(request)
-    runtime = state.serving()
-    state.admission.check_queue()
+    caller = caller_of(request)
+    settings = caller.state.settings
 
     def validated_with_names(wire: ResponseRequest) -> tuple[ResponseRequest, ValidatedChat, Namespaces]:
         names = Namespaces(wire.tools or ())
         return (
             wire,
-            validate_response(wire, names, runtime.facts, state.settings.max_media_items),
+            validate_response(wire, names, caller.runtime.facts, settings.max_media_items),
             names,
         )
 
     wire, validated, namespaces = await read_validated(request, ResponseRequest, validated_with_names)
-    job = _Job(state, runtime, tenant_of(request), validated, ResponseForm(wire), Answer(namespaces))
-    return EventStream(job.stream(), state.settings.send_timeout) if wire.stream else WholeResponse(job.whole)
+    job = _Job(caller, validated, ResponseForm(wire), Answer(namespaces))
+    return EventStream(job.stream(), settings.send_timeout) if wire.stream else WholeResponse(job.whole)
 
 
 def _sse(event: Event) -> bytes:
@@ -45,27 +42,14 @@ def _sse(event: Event) -> bytes:
 
 
 class _Job:
-    def __init__(
-        self,
-        state: ServerState,
-        runtime: Runtime,
-        tenant: str,
-        request: ValidatedChat,
-        form: ResponseForm,
-        answer: Answer,
-    ) -> None:
-        self._state = state
-        self._runtime = runtime
-        self._tenant = tenant
+    def __init__(self, caller: Caller, request: ValidatedChat, form: ResponseForm, answer: Answer) -> None:
+        self._caller = caller
         self._request = request
         self._form = form
         self._answer = answer
 
     async def whole(self) -> dict[str, Any]:
-        async with (
-            generation.chat(self._state, self._runtime, self._tenant, self._request) as answering,
-            aclosing(answering.pieces()) as pieces,
-        ):
+        async with answered(self._caller, self._request) as (answering, pieces):
             async for _, piece in pieces:
                 for _ in self._answer.feed(piece):
                     pass
@@ -75,10 +59,7 @@ class _Job:
         """A failure after the first event is `response.failed`, the published end of a stream that fails."""
         begun = False
         try:
-            async with (
-                generation.chat(self._state, self._runtime, self._tenant, self._request) as answering,
-                aclosing(answering.pieces()) as pieces,
-            ):
+            async with answered(self._caller, self._request) as (answering, pieces):
                 yield PREPARED
                 async for _, piece in pieces:
                     if not begun:

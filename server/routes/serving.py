@@ -8,6 +8,7 @@ from starlette.requests import Request
 
 from server.auth import ANYONE
 from server.body import read_json
+from server.caller import Caller
 from server.form import read_form
 from server.schema.wire import Wire, parse
 from server.state import ServerState
@@ -22,8 +23,12 @@ def state_of(request: Request) -> ServerState:
     return request.app.state.server
 
 
-def tenant_of(request: Request) -> str:
-    return request.scope.get("state", {}).get("tenant", ANYONE)
+def caller_of(request: Request) -> Caller:
+    """Unavailable, before its body is read, where it can't be served or find a place in the queue."""
+    state = state_of(request)
+    runtime = state.serving()
+    state.admission.check_queue()
+    return Caller(state, runtime, request.scope.get("state", {}).get("tenant", ANYONE))
 
 
 async def read(request: Request, model: type[WireT]) -> WireT:

@@ -7,13 +7,13 @@ from typing import Any
 from starlette.requests import Request
 
 from server import generation
+from server.caller import Caller
 from server.context import num_characters
 from server.conversation import conversation_of
 from server.errors import BadRequest
-from server.routes.serving import read, state_of, tenant_of
+from server.routes.serving import caller_of, read
 from server.runtime import Runtime
 from server.schema.tokenize import MAX_CHARACTERS, DetokenizeRequest, TokenizeRequest
-from server.state import ServerState
 from server.stream import WholeResponse
 from server.tools.plan import rendered_tools
 from server.validate import check_model
@@ -22,8 +22,8 @@ Work = Callable[[], Coroutine[Any, Any, dict[str, Any]]]
 
 
 async def tokenize(request: Request) -> WholeResponse:
-    state = state_of(request)
-    runtime = state.serving()
+    caller = caller_of(request)
+    runtime = caller.runtime
     wire = await read(request, TokenizeRequest)
     if wire.model is not None:
         check_model(wire.model, runtime.facts)
@@ -32,7 +32,7 @@ async def tokenize(request: Request) -> WholeResponse:
         ids = await _ids(wire, runtime)
         return {"tokens": ids, "count": len(ids), "max_model_len": runtime.engine.info.max_model_len}
 
-    return _in_place(state, tenant_of(request), work)
+    return _in_place(caller, work)
 
 
 async def _ids(wire: TokenizeRequest, runtime: Runtime) -> list[int]:
@@ -48,8 +48,8 @@ async def _ids(wire: TokenizeRequest, runtime: Runtime) -> list[int]:
 
 
 async def detokenize(request: Request) -> WholeResponse:
-    state = state_of(request)
-    runtime = state.serving()
+    caller = caller_of(request)
+    runtime = caller.runtime
     wire = await read(request, DetokenizeRequest)
     if wire.model is not None:
         check_model(wire.model, runtime.facts)
@@ -59,14 +59,14 @@ async def detokenize(request: Request) -> WholeResponse:
     async def work() -> dict[str, Any]:
         return {"prompt": await asyncio.to_thread(runtime.vocabulary.decode, wire.tokens, False)}
 
-    return _in_place(state, tenant_of(request), work)
+    return _in_place(caller, work)
 
 
-def _in_place(state: ServerState, tenant: str, work: Work) -> WholeResponse:
+def _in_place(caller: Caller, work: Work) -> WholeResponse:
     """Waits for its turn like an answer: it takes the threads that prompts of answers are made in."""
 
     async def placed() -> dict[str, Any]:
-        async with state.admission.place(tenant, 1):
+        async with caller.state.admission.place(caller.tenant, 1):
             return await work()
 
     return WholeResponse(placed)

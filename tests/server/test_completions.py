@@ -78,8 +78,8 @@ def test_a_prompt_that_fails_in_a_stream_ends_the_others() -> None:
         official = openai.OpenAI(base_url=f"http://127.0.0.1:{port}/v1", api_key="x", max_retries=0)
         with pytest.raises(openai.APIError):
             list(official.completions.create(**completion(prompt=["a", "b", "ccc"]), stream=True))
-        assert bench.engine.num_aborted == 2
-        bench.assert_idle()
+    assert bench.engine.num_aborted == 2
+    bench.assert_idle()
 
 
 def test_logprobs_have_offsets() -> None:
@@ -170,6 +170,22 @@ def test_tokens_wait_for_their_turn(path: str, fields: dict[str, Any]) -> None:
         assert (await asked).status_code == 200
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("path", ["/v1/completions", "/v1/chat/completions"])
+def test_the_first_token_is_timed_from_when_it_was_asked_for(path: str) -> None:
+    async def run() -> str:
+        bench = Bench()
+        async with client(bench) as http:
+            async with bench.state.admission.place("other", 1 << 20):
+                body = completion() if path == "/v1/completions" else chat("hi")
+                asked = asyncio.ensure_future(http.post(path, json=body))
+                await asyncio.wait([asked], timeout=0.3)
+            assert (await asked).status_code == 200
+            return (await http.get("/metrics")).text
+
+    (line,) = (line for line in asyncio.run(run()).splitlines() if "first_token_seconds_sum" in line)
+    assert float(line.split()[1]) >= 0.3
 
 
 def test_models() -> None:

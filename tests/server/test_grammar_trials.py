@@ -67,6 +67,27 @@ def test_what_takes_too_long_is_given_up_while_others_are_answered(trials: Gramm
     assert len(trials._idle) == 1, "whoever was busy with it is gone"
 
 
+def test_what_took_too_long_is_tried_again_later(
+    trials: GrammarTrials, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Grammar] = []
+
+    def busy_once(grammar: Grammar) -> str:
+        asked.append(grammar)
+        return TOO_COSTLY if len(asked) == 1 else ""
+
+    monkeypatch.setattr(trials, "_try", busy_once)
+
+    async def main() -> list[str]:
+        found = [await trials.fault(schema({})) for _ in range(2)]
+        assert len(asked) == 1
+        monkeypatch.setattr("server.grammar_trials.time.monotonic", lambda: 1e12)
+        return [*found, await trials.fault(schema({})), await trials.fault(schema({}))]
+
+    assert asyncio.run(main()) == [TOO_COSTLY, TOO_COSTLY, "", ""]
+    assert len(asked) == 2
+
+
 def test_a_process_that_died_is_replaced(trials: GrammarTrials) -> None:
     async def main() -> list[str]:
         found = [await trials.fault(schema({}))]
