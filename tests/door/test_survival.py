@@ -9,13 +9,16 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
+import httpx
 import openai
 import pytest
 
 from tests.door.conftest import Door, start, stop
 from tests.door.test_openai_client import image, text
 
+FIRST = {"authorization": "Bearer first-key"}
 KEYS = ("--api-key", "one:first-key", "--api-key", "two:second-key")
 POOL = ("--kv-cache-memory", "3MiB", "--encoder-cache-memory", "160KiB")
 HANG_S = 3.0
@@ -86,6 +89,31 @@ def test_eight_streams_on_an_engine_that_stops(poor: Door, blow: signal.Signals,
     until(lambda: ready(poor), 60)
     assert engine_of(poor) != engine
     assert ask(poor, *canary).choices[0].message.content == before
+
+
+def test_two_hundred_that_leave_and_one_that_stays(poor: Door) -> None:
+    def leave(number: int) -> None:
+        messages = [{"role": "user", "content": f"{number} " * 300}]
+        body = {"model": "tiny-omni", "messages": messages, "n": 64, "ignore_eos": True}
+        with pytest.raises(httpx.ReadTimeout):
+            httpx.post(f"{poor.url}/v1/chat/completions", json=body, headers=FIRST, timeout=0.5)
+
+    with ThreadPoolExecutor(50) as pool:
+        list(pool.map(leave, range(200)))
+    assert ask(poor, text("and you?"), timeout=20).usage
+
+
+def test_killed_and_started_again_on_the_same_port(door: Door, tmp_path: Path) -> None:
+    first = start(door.directory, tmp_path / "first.log", "--threads", "1")
+    first.process.kill()
+    first.process.wait(10)
+    port = first.url.rpartition(":")[2]
+    second = start(door.directory, tmp_path / "second.log", "--threads", "1", "--port", port)
+    assert second.url == first.url
+    with second.client() as client:
+        for number in range(100):
+            assert client.completions.create(model="tiny-omni", prompt=f"{number}", max_tokens=1).usage
+    assert stop(second) == 0
 
 
 def test_sixteen_long_requests_in_a_pool_for_a_few(poor: Door) -> None:

@@ -1,7 +1,8 @@
 """What a server of this kind must withstand, row by row, and the tests that show it.
 
-Rows are faults that servers of this kind were reported to have: A protocol, B streaming, D pictures, E
-sounds, F fetching and files, I generation, J caches. `Covered` names tests by node id, without parameters;
+Rows are faults that servers of this kind were reported to have: A protocol, B streaming, C clients that
+leave, D pictures, E sounds, F fetching and files, G limits and fairness, H crashes and ends, I generation,
+J caches. `Covered` names tests by node id, without parameters;
 `test_cases_table.py` fails for a test that does not exist. `NotApplicable` says why a row can't occur here.
 """
 
@@ -153,6 +154,43 @@ CASES: dict[str, Covered | NotApplicable] = {
         f"{SERVER}chat.py::test_stream_headers_forbid_buffering",
         f"{SERVER}stream_live.py::test_http_1_0_gets_its_stream",
     ),
+    "C1": _tests(
+        "a stream that is closed frees its work",
+        f"{DOOR}openai_client.py::test_who_leaves_frees_the_work",
+        f"{SERVER}stream_live.py::test_a_client_that_leaves_cancels_its_request",
+        f"{ENGINE}loop.py::test_an_abort_frees_everything_at_once",
+    ),
+    "C2": _tests(
+        "and so does a whole answer's client",
+        f"{DOOR}openai_client.py::test_who_leaves_frees_the_work",
+        f"{SERVER}stream_live.py::test_a_client_that_leaves_cancels_its_request",
+    ),
+    "C3": _tests(
+        "whenever it leaves",
+        f"{SERVER}stream_live.py::test_a_client_that_leaves_the_queue_frees_its_place",
+        f"{MEDIA}pipeline.py::test_cancelled_alone_lets_everything_go",
+        f"{MEDIA}audio.py::test_cancelling_stops_decoding",
+        f"{ENGINE}local_client.py::test_cancelling_the_reader_aborts_and_cancels_its_media",
+        f"{ENGINE}local_client.py::test_abort_by_id_ends_the_iterator_and_late_aborts_do_nothing",
+        f"{ENGINE}loop.py::test_unknown_aborts_are_ignored_and_pings_answered",
+        f"{ENGINE}grammar.py::test_in_the_loop_an_abort_while_compiling",
+        "tests/kvcache/test_manager_stateful.py::TestManager",
+    ),
+    "C4": _tests(
+        "hundreds that leave, then one that stays",
+        f"{DOOR}survival.py::test_two_hundred_that_leave_and_one_that_stays",
+    ),
+    "C5": _tests(
+        "half-closed is closed",
+        f"{SERVER}stream_live.py::test_a_client_that_leaves_cancels_its_request",
+    ),
+    "C6": _tests(
+        "one of two that share",
+        f"{ENGINE}progress.py::test_an_aborted_promiser_hands_over",
+        f"{ENGINE}progress.py::test_a_media_leader_that_ends_hands_over",
+        f"{PROOF}nothing_twice.py::test_an_aborted_promiser_hands_over",
+        f"{MEDIA}pipeline.py::test_cancelled_leader_leaves_followers_theirs",
+    ),
     "D1": _tests(
         "truncated and damaged files",
         f"{MEDIA}image.py::test_broken_files",
@@ -294,6 +332,100 @@ CASES: dict[str, Covered | NotApplicable] = {
     "F7": _tests("a markdown picture in text", f"{SERVER}chat.py::test_a_picture_in_markdown_is_text"),
     "F8": _tests("remote URLs are off", f"{MEDIA}source.py::test_off_by_default"),
     "F9": _tests("request ids", f"{SERVER}auth.py::test_a_hostile_request_id_is_replaced"),
+    "G1": _tests(
+        "keys on every route",
+        f"{SERVER}auth.py::test_every_route_wants_a_key",
+        f"{SERVER}auth.py::test_with_a_key_unknown_routes_are_404_in_openais_form",
+        f"{SERVER}auth.py::test_public_routes",
+    ),
+    "G2": NotApplicable(
+        "timing over prefixes of keys",
+        "no key is compared, only digests of keys, each of them at its full length",
+    ),
+    "G3": _tests(
+        "a full queue refuses at once, before media are read",
+        f"{SERVER}admission.py::test_a_full_queue_refuses_at_once_and_a_long_wait_ends",
+        f"{SERVER}admission.py::test_a_full_server_answers_503_without_reading_media",
+    ),
+    "G4": _tests(
+        "a long wait ends",
+        f"{SERVER}admission.py::test_a_full_queue_refuses_at_once_and_a_long_wait_ends",
+        f"{SERVER}grammar_trials.py::test_who_waits_too_long_may_come_again",
+    ),
+    "G5": _tests(
+        "long prompts and many pictures beside answers: every step has all answers in it",
+        f"{ENGINE}progress.py::test_decodes_are_in_every_step_of_a_long_prefill",
+        f"{ENGINE}progress.py::test_beside_answers_the_encoder_takes_small_bites",
+        f"{ENGINE}progress.py::test_thousands_in_the_queue_cost_a_step_little",
+    ),
+    "G6": _tests("tenants take turns", f"{SERVER}admission.py::test_tenants_take_turns"),
+    "G7": _tests(
+        "health answers while others are prepared",
+        f"{DOOR}health.py::test_health_answers_while",
+        f"{SERVER}stream_live.py::test_health_answers_while_long_bodies_are_read",
+        f"{SERVER}lane.py::test_short_work_does_not_wait_for_long_work",
+    ),
+    "G8": _tests(
+        "a pool too small: the same answers",
+        f"{DOOR}survival.py::test_sixteen_long_requests_in_a_pool_for_a_few",
+        f"{PROOF}equal_to_transformers.py::test_preempted_and_resumed",
+    ),
+    "G9": _tests(
+        "what can never fit, and what fits one by one",
+        f"{DOOR}survival.py::test_what_can_never_fit_is_refused_and_what_fits_one_by_one_is_served",
+        f"{ENGINE}progress.py::test_two_media_that_fit_alone_but_not_together",
+        f"{ENGINE}progress.py::test_a_pool_for_exactly_one_request",
+    ),
+    "G10": _tests(
+        "short memory",
+        f"{ENGINE}short_memory.py::test_short_memory_fails_only_whoever_asks_too_much_and_says_come_again",
+        f"{ENGINE}short_memory.py::test_short_memory_in_the_encoder_is_not_the_medias_fault",
+    ),
+    "G11": _tests(
+        "nothing is left of any request",
+        f"{SERVER}process.py::test_memory_that_was_used_is_used_again",
+        f"{DOOR}generation.py::test_many_schemas_leave_nothing_behind",
+        f"{MEDIA}files.py::test_no_descriptor_is_left",
+        f"{SERVER}restart.py::test_what_is_lost_is_closed",
+    ),
+    "H1": _tests(
+        "an engine that is killed",
+        f"{DOOR}survival.py::test_eight_streams_on_an_engine_that_stops",
+        f"{SERVER}launch.py::test_a_killed_engine_is_started_again_and_a_drain_finishes_all",
+        f"{ENGINE}process.py::test_start_answer_and_sudden_death",
+    ),
+    "H2": _tests(
+        "an engine that hangs",
+        f"{DOOR}survival.py::test_eight_streams_on_an_engine_that_stops",
+        f"{SERVER}auth.py::test_readiness_follows_the_engine",
+        f"{ENGINE}local_client.py::test_waiting_for_media_is_progress_but_hanging_is_not",
+    ),
+    "H3": _tests(
+        "a fault inside ends one request",
+        f"{ENGINE}loop.py::test_only_the_culprit_fails",
+        f"{ENGINE}loop.py::test_a_failure_in_the_middle_of_answers",
+        f"{ENGINE}loop.py::test_a_failing_encoder_fails_only_those_who_need_it",
+        f"{ENGINE}sampler.py::test_a_broken_row_fails_alone",
+    ),
+    "H4": _tests(
+        "a drain finishes what was accepted",
+        f"{SERVER}launch.py::test_a_killed_engine_is_started_again_and_a_drain_finishes_all",
+        f"{SERVER}responses.py::test_a_server_that_drains_takes_no_responses",
+    ),
+    "H5": _tests(
+        "signals twice, while loading, and readers that don't read",
+        f"{SERVER}launch.py::test_who_is_cut_off_is_told_so",
+        f"{SERVER}launch.py::test_a_signal_while_loading_ends_it",
+    ),
+    "H6": _tests(
+        "killed, and started again on the same port",
+        f"{DOOR}survival.py::test_killed_and_started_again_on_the_same_port",
+    ),
+    "H7": _tests(
+        "a log that nobody reads, no place for a socket",
+        f"{SERVER}launch.py::test_a_log_that_nobody_reads_any_more",
+        f"{ENGINE}process.py::test_no_place_for_the_socket",
+    ),
     "I1": _tests(
         "exactly below, at and above the context",
         f"{SERVER}chat.py::test_a_prompt_that_fills_the_context_is_refused_with_counts",
