@@ -2,8 +2,9 @@
 
 RGB, 8 bits, upright, sRGB, on white:
 
-- The format is told from the bytes; labels are never believed. PNG, JPEG, WebP, GIF and BMP are taken.
-- Size is checked from the header, before any pixel is decoded.
+- The format is told from the bytes; labels are never believed. PNG, JPEG, WebP, GIF and BMP are taken (JPEG
+  with Huffman codes, BMP without run lengths, as everyone writes them).
+- Size is checked from the header, and the file's parts are counted, before any pixel is decoded.
 - EXIF orientation is applied; transparency is composited on white; 16 bits are scaled.
 - Embedded colour profiles are converted to sRGB; one that can't be read is ignored.
 - Of an animation the first frame is taken.
@@ -17,6 +18,7 @@ import numpy as np
 from PIL import Image, ImageCms
 
 from models.processing.base import MediaError
+from server.media.image_parts import check_parts
 
 # The limit below is enforced from every header; Pillow's own would only warn, and far too late.
 Image.MAX_IMAGE_PIXELS = None
@@ -36,6 +38,7 @@ class Header(NamedTuple):
 
 def read_header(encoded: bytes, max_pixels: int) -> Header:
     """The picture's format and size. MediaError for anything that will not be decoded."""
+    check_parts(encoded, _sniff(encoded))
     claimed = _webp_size(encoded[:32])
     if claimed is not None:  # Pillow makes room for the whole canvas when it opens such a file
         _check_size(*claimed, max_pixels)
@@ -83,8 +86,6 @@ def decode_image(encoded: bytes) -> Image.Image:
 
 
 def _opened(encoded: bytes) -> Image.Image:
-    if not encoded:
-        raise MediaError("The image is empty.", "empty_image_file")
     kind = _sniff(encoded)
     try:
         return Image.open(io.BytesIO(encoded), formats=(kind,))
@@ -97,6 +98,8 @@ def _unreadable() -> MediaError:
 
 
 def _sniff(encoded: bytes) -> str:
+    if not encoded:
+        raise MediaError("The image is empty.", "empty_image_file")
     head = encoded[:512]
     if head.startswith(b"\x89PNG\r\n\x1a\n"):
         return "PNG"
