@@ -23,8 +23,15 @@ def build(machine: str = "native") -> Path:
     """The shared library, compiled for `machine` (the compiler's -march) unless the cache has it.
 
     Its name is made of all that shapes it: sources, flags, compiler, instruction set. It appears by a rename,
-    so processes that start together never see half of it.
+    so processes that start together never see half of it. NativeUnavailable, whatever stands in the way.
     """
+    try:
+        return _library(machine)
+    except (OSError, RuntimeError, subprocess.TimeoutExpired) as error:  # RuntimeError: a user without a home
+        raise NativeUnavailable(str(error)) from error
+
+
+def _library(machine: str) -> Path:
     features = _cpu_features()
     if not {"avx2", "fma"} <= features:
         raise NativeUnavailable(f"this {platform.machine()} processor has no AVX2 and FMA")
@@ -47,8 +54,6 @@ def _compile(command: tuple[str, ...], library: Path) -> None:
             built.replace(library)
     except subprocess.CalledProcessError as error:
         raise NativeUnavailable(f"{command[0]} failed: {error.stderr.strip()[-400:]}") from error
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise NativeUnavailable(f"{command[0]} failed: {error}") from error
 
 
 def _compiler() -> str:
@@ -59,7 +64,8 @@ def _compiler() -> str:
 
 
 def _fingerprint(command: tuple[str, ...], features: frozenset[str]) -> str:
-    version = subprocess.run([command[0], "--version"], capture_output=True, text=True, check=False).stdout
+    asking = [command[0], "--version"]
+    version = subprocess.run(asking, capture_output=True, text=True, check=False, timeout=_TIMEOUT_S).stdout
     sources = [path.read_text() for path in sorted(_SOURCES.glob("*.[ch]"))]
     parts = [*command, version, " ".join(sorted(features)), *sources]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]

@@ -3,11 +3,12 @@
 import ctypes
 from collections.abc import Sequence
 from ctypes import POINTER, Structure, byref, c_double, c_float, c_int, c_int32, c_long, c_void_p
+from pathlib import Path
 
 import numpy as np
 import torch
 
-from engine.native.build import build
+from engine.native.build import NativeUnavailable, build
 
 _TYPES = {torch.float32: 0, torch.bfloat16: 1}
 DTYPES = frozenset(_TYPES)
@@ -99,12 +100,12 @@ def type_code(dtype: torch.dtype) -> int:
 class Library:
     """The loaded library. MemoryError where a call finds none for its scratch.
 
-    NativeUnavailable if it can't be built. machine: as in `build`.
+    NativeUnavailable if it can't be built or loaded. machine: as in `build`.
     """
 
     def __init__(self, num_threads: int, machine: str = "native") -> None:
         self.num_threads = num_threads
-        library = ctypes.CDLL(str(build(machine)))
+        library = _load(build(machine))
         self._run_decoder = library.run_decoder
         self._run_decoder.argtypes = (POINTER(CDecoder), POINTER(CStep), c_int)
         self._multiply = library.multiply
@@ -154,6 +155,14 @@ class Library:
         array = (CDraw * len(draws))(*draws)
         _check(self._draw_rows(array, len(draws), vocab_size, tokens.ctypes.data, self.num_threads))
         return tokens
+
+
+def _load(path: Path) -> ctypes.CDLL:
+    """A cache may forbid execution, or be shared with a machine of other system libraries."""
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError as error:
+        raise NativeUnavailable(str(error)) from error
 
 
 def _check(status: int) -> None:

@@ -7,18 +7,14 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
 from torch.nn.functional import linear
 
 from engine.attention.base import Chunk
-from engine.attention.choice import choose_backend
 from engine.attention.native import NativeBackend
 from engine.attention.sdpa import SdpaBackend
-from engine.native import build as build_module
-from engine.native.build import NativeUnavailable, build
 from engine.native.decoder import NativeDecoder, install_fused
 from engine.native.layers import NotFusable
 from engine.native.library import Library
@@ -288,46 +284,6 @@ def test_rotary_positions_that_differ_between_layers_are_not_fused() -> None:
     decoder.rotary = (copy.copy(decoder.rotary[0]), *decoder.rotary[1:])
     with pytest.raises(NotFusable, match="rotary"):
         NativeDecoder(decoder, backend)
-
-
-@pytest.fixture
-def empty_cache(tmp_path: Path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    build.cache_clear()
-    yield tmp_path / "intarsia"
-    build.cache_clear()
-
-
-def test_the_library_is_built_once_into_the_users_cache(empty_cache: Path, monkeypatch) -> None:
-    first = build()
-    assert list(empty_cache.iterdir()) == [first]
-    build.cache_clear()
-    monkeypatch.setattr(build_module, "_compile", lambda *_: pytest.fail("compiled again"))
-    assert build() == first
-
-
-@pytest.mark.parametrize("cause", ["no compiler", "broken compiler", "old processor", "no room"])
-def test_without_a_library_auto_is_sdpa_and_native_is_refused(
-    cause: str, empty_cache: Path, monkeypatch, caplog
-) -> None:
-    if cause == "no compiler":
-        monkeypatch.delenv("CC", raising=False)
-        monkeypatch.setenv("PATH", str(empty_cache))
-    elif cause == "broken compiler":
-        monkeypatch.setenv("CC", "false")
-    elif cause == "old processor":
-        monkeypatch.setattr(build_module, "_cpu_features", lambda: frozenset({"sse2"}))
-    else:
-        empty_cache.write_text("a file where the folder should be")
-    with pytest.raises(NativeUnavailable):
-        build()
-    decoder = tiny_pair().model.decoder
-    keys, values = pages(decoder, torch.float32)
-    with caplog.at_level("INFO"):
-        assert isinstance(choose_backend("auto", decoder.config.attention, keys, values, 1), SdpaBackend)
-    assert "not native" in caplog.text
-    with pytest.raises(ValueError, match="no native back end"):
-        choose_backend("native", decoder.config.attention, keys, values, 1)
 
 
 def test_a_step_of_very_many_rows_needs_no_stack() -> None:
