@@ -1,6 +1,9 @@
-# GPU by default: torch's own wheels carry CUDA, so a slim Python image and the NVIDIA container runtime are enough.
+# GPU by default: torch's own wheels carry CUDA; the host needs the NVIDIA container runtime and a driver for that CUDA.
 #   docker build -t intarsia .
-#   docker run --gpus all -p 8000:8000 -v intarsia-models:/models intarsia Qwen/Qwen2.5-VL-3B-Instruct
+#   docker run --gpus all --stop-timeout 50 -p 8000:8000 -v intarsia-models:/models intarsia \
+#       Qwen/Qwen2.5-VL-3B-Instruct --device cuda
+# Drivers older than 580 have no CUDA 13, for which torch on PyPI is built; its index has builds for older ones:
+#   docker build --build-arg TORCH_INDEX=https://download.pytorch.org/whl/cu126 -t intarsia .
 # CPU only:
 #   docker build --build-arg TORCH_INDEX=https://download.pytorch.org/whl/cpu -t intarsia:cpu .
 FROM python:3.12-slim-bookworm
@@ -27,6 +30,7 @@ COPY kvcache kvcache
 COPY models models
 COPY engine engine
 COPY server server
+COPY benchmarks benchmarks
 RUN pip install --no-cache-dir /opt/intarsia[av]
 
 USER 1000
@@ -38,6 +42,7 @@ ENV HF_HOME=/models \
 VOLUME /models
 EXPOSE 8000
 
+# Another port inside is INTARSIA_PORT's, which this asks for; --port would pass it by.
 HEALTHCHECK --interval=10s --timeout=3s --start-period=300s \
     CMD ["python", "-c", "import os, urllib.request; urllib.request.urlopen('http://127.0.0.1:' + os.environ.get('INTARSIA_PORT', '8000') + '/ready', timeout=2)"]
 

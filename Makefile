@@ -4,12 +4,21 @@ BIN := $(VENV)/bin
 
 .PHONY: run test check fix
 
-$(BIN)/.installed: pyproject.toml
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --editable '.[test]'
+# PYTHON=python3.12 make run takes another interpreter than python3.
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 to 3.13 is needed: PYTHON=python3.12 make run" \
+		if not (3, 11) <= sys.version_info[:2] <= (3, 13) else 0)'
+	$(PYTHON) -m venv $(VENV)
+
+$(BIN)/.runnable: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --editable '.[av]'
 	touch $@
 
-run: $(BIN)/.installed
+$(BIN)/.installed: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable '.[test]'
+	touch $(BIN)/.runnable $@
+
+run: $(BIN)/.runnable
 	$(BIN)/intarsia serve
 
 test: $(BIN)/.installed
