@@ -6,6 +6,8 @@ from engine.request import Sequence
 MAX_MATCHES_A_STEP = 64
 """Waiting sequences matched against the cache in one step: bounds the time that a long queue takes from
 it."""
+MAX_EARLY_MATCHES_A_STEP = MAX_MATCHES_A_STEP // 2
+"""Of these, for what may be prepared while its request waits: the others are for those that may begin."""
 
 
 class StepBudget:
@@ -16,6 +18,7 @@ class StepBudget:
         self.num_tokens = limits.max_num_batched_tokens
         self.num_prefill_tokens = limits.max_num_batched_tokens
         self.num_matches = MAX_MATCHES_A_STEP
+        self.num_early_matches = MAX_EARLY_MATCHES_A_STEP
 
     def take(self, sequence: Sequence, start: int, end: int) -> None:
         self.rows.append((sequence, start, end))

@@ -103,12 +103,12 @@ class Scheduler:
     def schedule(self) -> Step:
         """The next step, staged in the cache; without rows if nothing can be computed now."""
         self._new.clear()
-        self._ask_early()
         budget = StepBudget(self.limits)
+        self._ask_early(budget)
         self._decode(budget)
         self._continue_prefills(budget)
         self._admit(budget)
-        self.is_cut_short = budget.num_matches <= 0
+        self.is_cut_short = budget.num_matches <= 0 or budget.num_early_matches <= 0
         encode, evicted = self.plan.planned()
         rows = [self._row(*row) for row in budget.rows]
         return Step(rows, encode, evicted, self.cache.take_copies())
@@ -290,11 +290,13 @@ class Scheduler:
 
     # Tensors.
 
-    def _ask_early(self) -> None:
+    def _ask_early(self, budget: StepBudget) -> None:
         """Have media prepared while their requests wait, as far as the budget for it goes."""
-        while self._unasked and self.wants.has_room:
+        while self._unasked and self.wants.has_room and budget.num_early_matches > 0:
             sequence = self._unasked.popleft()
             if sequence.number in self._by_number and sequence.num_cached_tokens is None:
+                budget.num_early_matches -= 1
+                budget.num_matches -= 1
                 match = self._match(sequence)
                 if not match.awaits_promise:
                     self.plan.ask(sequence, match.num_tokens, urgent=False)

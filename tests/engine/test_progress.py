@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.budget import MAX_MATCHES_A_STEP
+from engine.budget import MAX_EARLY_MATCHES_A_STEP, MAX_MATCHES_A_STEP
 from engine.messages import MAX_CHOICES
 from tests.engine.arithmetic import BLOCK_SIZE
 from tests.engine.calls import num_calls
@@ -205,7 +205,7 @@ def test_thousands_in_the_queue_cost_a_step_little(image) -> None:
     house = House(num_blocks=400, max_num_seqs=4, max_num_batched_tokens=16, prompt_answers=False)
     for index in range(num_waiting):
         house.add(generate(f"r{index}", [*([image] if image else []), *range(90), index % 50], max_tokens=2))
-    for _ in range(num_waiting // MAX_MATCHES_A_STEP + 2):
+    for _ in range(num_waiting // MAX_EARLY_MATCHES_A_STEP + 2):
         house.engine.step()
     assert num_calls(house.engine.step) < 8 * num_waiting
 
@@ -236,3 +236,37 @@ def test_a_burst_of_waiters_without_tensors_does_not_put_those_behind_it_to_slee
     while house.engine.step():
         pass
     assert house.finished.get(("text", 0))
+
+
+@pytest.mark.parametrize("prompt_answers", [True, False])
+def test_a_burst_with_media_is_matched_a_few_at_a_time_until_all_were_looked_at(
+    prompt_answers, monkeypatch
+) -> None:
+    """All with one picture, which is held or on its way, so none of them fills the budget for tensors."""
+    house = House(num_blocks=1000, max_num_seqs=2, prompt_answers=prompt_answers)
+    image, match, matched = media_item("a", 6), house.cache.match, []
+    if prompt_answers:
+        house.add(generate("first", [image, 3]))
+        house.run()
+    monkeypatch.setattr(house.cache, "match", lambda *args: matched.append(1) or match(*args))
+    for index in range(500):
+        house.add(generate(f"r{index}", [4, index % 90, image, 5], max_tokens=1))
+    looked_at = []
+    while house.engine.step():
+        looked_at.append(len(matched))
+        matched.clear()
+    assert max(looked_at) <= MAX_MATCHES_A_STEP
+    assert sum(looked_at) >= 500
+    house.run()
+    house.check_all_done()
+    assert house.num_asked == 1
+
+
+def test_those_that_may_begin_are_looked_at_beside_a_burst_with_media() -> None:
+    """What the burst would like to have prepared takes only a share of a step's matches."""
+    house = House(num_blocks=1000, prompt_answers=False)
+    house.add(generate("text", [7, 8, 9], max_tokens=1))
+    for index in range(MAX_MATCHES_A_STEP + 5):
+        house.add(generate(f"m{index}", [1, media_item("x", 3), index % 90]))
+    house.step()
+    assert ("text", 0) in house.finished
