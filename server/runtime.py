@@ -23,7 +23,7 @@ class MediaRequest(Protocol):
     """The media of one request, held until it ends."""
 
     async def resolve(self, part: MediaPart) -> ResolvedMedia:
-        """Raises MediaError."""
+        """Raises MediaError, or Unavailable."""
         ...
 
     async def prepare(self, key: bytes) -> PreparedMedia:

@@ -28,6 +28,8 @@ class MediaLimits:
     max_sampling_rate: int = 384_000
     max_decoded_bytes: int = 1 << 30
     decode_timeout_s: float = 30.0
+    max_wait_s: float = 60.0
+    """For a worker, and for room for what it decodes; longer gets 503."""
     max_layouts: int = 65_536
     max_named_bytes: int = 256 << 20
     max_names: int = 65_536

@@ -8,12 +8,14 @@ All that is remembered or shared is named by (namespace, key), so tenants never 
 happen in worker threads. Knows nothing of prompts or of HTTP requests.
 """
 
+import asyncio
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
 from kvcache.keys import MediaKey, media_key
 from models.processing.base import MediaError, MediaLayout, PreparedMedia, Processing
+from server.errors import Unavailable
 from server.media.audio import decode_audio
 from server.media.decoded import DecodedStore
 from server.media.flights import Flights
@@ -64,7 +66,7 @@ class MediaPipeline:
         self.num_layout_hits = 0
         self._processing = processing
         self._reader = reader or SourceReader()
-        self._workers = Workers(self.limits.num_workers)
+        self._workers = Workers(self.limits.num_workers, self.limits.decode_timeout_s, self.limits.max_wait_s)
         self._named = NamedMedia(self.limits.max_named_bytes, self.limits.max_names)
         self._decoded = DecodedStore(self.limits.max_decoded_bytes)
         self._layouts: OrderedDict[_Name, _Known] = OrderedDict()
@@ -94,7 +96,7 @@ class MediaPipeline:
 
     async def _decode(self, encoded: _Encoded, reserve_bytes: int) -> _Decoded:
         """Returns the item with its reservation."""
-        reserved = await self._decoded.reserve(reserve_bytes)
+        reserved = await self._reserve(reserve_bytes)
         job = self._workers.start(lambda is_cancelled: self._decode_in_thread(encoded, is_cancelled))
         try:
             item, known, num_bytes = await self._result(job, encoded.kind)
@@ -105,6 +107,13 @@ class MediaPipeline:
         self._decoded.release(reserved - kept)
         self.num_decoded += 1
         return _Decoded(item, known, kept)
+
+    async def _reserve(self, num_bytes: int) -> int:
+        try:
+            async with asyncio.timeout(self.limits.max_wait_s):
+                return await self._decoded.reserve(num_bytes)
+        except TimeoutError:
+            raise Unavailable("Too many pictures and sounds are held; try again shortly.") from None
 
     def _decode_in_thread(self, encoded: _Encoded, is_cancelled: Callable[[], bool]) -> _Decoded:
         if encoded.kind == "image":
@@ -147,7 +156,7 @@ class MediaPipeline:
 
     async def _result(self, job: Job[Any], kind: str) -> Any:
         try:
-            return await job.result(self.limits.decode_timeout_s)
+            return await job.result()
         except TimeoutError:
             code = "image_parse_error" if kind == "image" else "invalid_audio"
             raise MediaError(f"The {kind} takes too long to decode.", code) from None
@@ -189,7 +198,7 @@ class RequestMedia:
 
     async def resolve(self, part: MediaPart) -> ResolvedMedia:
         """Identity and layout of one part. MediaError with a published code for what this server or model
-        can't take."""
+        can't take, Unavailable where others hold all that it would be read with."""
         pipeline, processing = self._pipeline, self._pipeline._processing
         if part.kind not in processing.kinds:
             raise MediaError(f"This model takes no {part.kind}.", "unsupported_media")
@@ -236,7 +245,10 @@ class RequestMedia:
 
     async def prepare(self, key: bytes) -> PreparedMedia:
         """The arrays of an item that this request resolved (KeyError otherwise). MediaError if it can't be
-        prepared."""
-        encoded = self._encoded[key]
+        prepared, with the engine's code "overloaded" if it can't be now."""
+        pipeline, encoded = self._pipeline, self._encoded[key]
         name = _Name(self._namespace, MediaKey(key))
-        return await self._pipeline._preparations.join(name, lambda: self._pipeline._prepare(name, encoded))
+        try:
+            return await pipeline._preparations.join(name, lambda: pipeline._prepare(name, encoded))
+        except Unavailable as error:
+            raise MediaError(error.message, "overloaded") from None

@@ -14,6 +14,7 @@ from PIL import Image
 from engine.client import EngineDead
 from kvcache.keys import media_key
 from models.processing.base import MediaError, MediaLayout
+from server.errors import Unavailable
 from server.media.item import MediaPart, ResolvedMedia
 from server.media.limits import MediaLimits
 from server.media.pipeline import MediaPipeline
@@ -33,9 +34,12 @@ class Processing:
         self.gate.set()
         self.layout_gate = threading.Event()
         self.layout_gate.set()
+        self.held_width: int | None = None
+        """Pictures of this width are held up; None: all."""
 
     def image_layout(self, width: int, height: int, options: str = "") -> MediaLayout:
-        assert self.layout_gate.wait(10)
+        if self.held_width in (None, width):
+            assert self.layout_gate.wait(10)
         if min(width, height) < 8:
             raise MediaError("The image is too small.", "image_too_small")
         return MediaLayout(width // 8 * (height // 8), (1, height // 8, width // 8))
@@ -82,6 +86,7 @@ def run(
 
 PICTURE = factory.encode(factory.gradient(64, 48))
 OTHER = factory.encode(factory.gradient(48, 64))
+BLACK = factory.encode(factory.solid("black", 64, 48))
 SOUND = factory.sound(factory.tone(1.0))
 
 
@@ -318,6 +323,40 @@ def test_slow_decoding_is_given_up() -> None:
         processing.layout_gate.set()
 
     run(scenario, MediaLimits(decode_timeout_s=0.2))
+
+
+def test_a_picture_that_is_never_done_does_not_stop_the_others() -> None:
+    async def scenario(pipeline: MediaPipeline, processing: Processing) -> None:
+        processing.held_width = 8
+        processing.layout_gate.clear()
+        for shade in range(2):
+            with pytest.raises(MediaError, match="too long to decode"):
+                await look(pipeline, picture(factory.encode(factory.solid((shade, 0, 0), 8, 8))))
+        await look(pipeline, picture())
+        processing.layout_gate.set()
+
+    assert run(scenario, MediaLimits(decode_timeout_s=0.1, num_workers=1)).num_decoded == 1
+
+
+def test_held_workers_and_held_room_are_503() -> None:
+    """Before the answer begins as after."""
+
+    async def scenario(pipeline: MediaPipeline, processing: Processing) -> None:
+        async with pipeline.request(b"a") as media:
+            found = await media.resolve(picture())
+            processing.layout_gate.clear()
+            holding = asyncio.create_task(look(pipeline, picture(OTHER)))
+            await until(lambda: bool(pipeline._sightings))
+            with pytest.raises(Unavailable):
+                await look(pipeline, picture(BLACK))
+            with pytest.raises(MediaError) as caught:
+                await media.prepare(found.key)
+            assert caught.value.code == "overloaded", "the engine's word for 503"
+            processing.layout_gate.set()
+            await holding
+
+    run(scenario, MediaLimits(max_wait_s=0.1, num_workers=1))
+    run(scenario, MediaLimits(max_wait_s=0.1, num_workers=3, max_decoded_bytes=64 * 48 * 4))
 
 
 def test_layouts_are_bounded() -> None:
