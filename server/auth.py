@@ -30,7 +30,9 @@ class Keys:
             return ANYONE
         header = authorization[0] if len(authorization) == 1 else b""
         scheme, _, key = header.partition(b" ")
-        digest = _digest(key if scheme == b"Bearer" else b"")
+        if scheme != b"Bearer" or not key:
+            return None
+        digest = _digest(key)
         found: str | None = None
         for tenant, expected in self._tenants:
             if hmac.compare_digest(digest, expected):

@@ -17,6 +17,8 @@ from server.settings import Settings
 
 ENV_PREFIX = "INTARSIA_"
 POSITIONAL = "model"
+LOCKS = frozenset({"api_key"})
+"""Settings without which all is open. An empty variable is as good as none, but not for these."""
 
 
 class SettingsError(Exception):
@@ -46,12 +48,11 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def load(flags: Mapping[str, Any], env: Mapping[str, str], config: str | None) -> Settings:
     """Merge the sources. SettingsError names the setting that is wrong."""
-    merged: dict[str, Any] = _read_file(config) if config else {}
-    merged |= {
-        name: env[ENV_PREFIX + name.upper()]
-        for name in Settings.model_fields
-        if env.get(ENV_PREFIX + name.upper())
-    }
+    merged: dict[str, Any] = _read_file(config) if config is not None else {}
+    for name in Settings.model_fields:
+        value = env.get(ENV_PREFIX + name.upper())
+        if value or (value is not None and name in LOCKS):
+            merged[name] = value
     merged |= {name: value for name, value in flags.items() if name in Settings.model_fields}
     try:
         return Settings.model_validate(merged)

@@ -4,10 +4,12 @@ Precedence: flag, then INTARSIA_* variable, then the TOML file of --config, then
 Knows names, defaults and ranges; how flags are parsed is `server.flags`'.
 """
 
+import os
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ByteSize, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ByteSize, ConfigDict, Field
+from pydantic_core import PydanticCustomError
 
 DEMO_MODEL = Path(__file__).resolve().parent.parent / "models" / "demo"
 
@@ -18,8 +20,30 @@ def _comma_separated(value: object) -> object:
     )
 
 
-Words = Annotated[tuple[str, ...], BeforeValidator(_comma_separated)]
+def _no_blanks(words: tuple[str, ...]) -> tuple[str, ...]:
+    if not all(word.strip() for word in words):
+        raise PydanticCustomError("blank", "one of its values is empty")
+    return words
+
+
+def _not_blank(value: object) -> object:
+    """What is given must say something: a shell's variable that is not set is no wish for anything."""
+    if isinstance(value, str) and not value.strip(" ,"):
+        raise PydanticCustomError("blank", "it is given, but empty; leave it out for the default")
+    return value
+
+
+def _keys(entries: tuple[str, ...]) -> tuple[str, ...]:
+    """Never a word of the key itself in what is said of it."""
+    for name, key in map(_tenant, entries):
+        if not name or not key or key != key.strip():
+            raise PydanticCustomError("key", "a key is `key` or `tenant:key`, without blanks around them")
+    return entries
+
+
+Words = Annotated[tuple[str, ...], AfterValidator(_no_blanks), BeforeValidator(_comma_separated)]
 """Repeatable as a flag; separated by commas in the environment."""
+Keys = Annotated[Words, AfterValidator(_keys), BeforeValidator(_not_blank)]
 
 
 class Settings(BaseModel):
@@ -29,7 +53,8 @@ class Settings(BaseModel):
         "", description="Checkpoint directory or hub id. Empty: the small model that ships with the program."
     )
     served_model_name: Words = Field(
-        (), description="Names that requests may use. Default: the last part of MODEL."
+        (),
+        description="Names that requests may use. Default: the last part of MODEL, and a hub id as a whole.",
     )
     load_format: Literal["auto", "random"] = Field(
         "auto",
@@ -65,11 +90,14 @@ class Settings(BaseModel):
     max_num_seqs: int = Field(64, ge=1, le=4096, description="Sequences that run at once.")
     max_num_batched_tokens: int = Field(2048, ge=16, description="Tokens in one step at most.")
 
-    host: str = Field("127.0.0.1", description="Address to listen on.")
+    host: Annotated[str, BeforeValidator(_not_blank)] = Field(
+        "127.0.0.1", description="Address to listen on."
+    )
     port: int = Field(8000, ge=0, le=65535, description="Port to listen on. 0: any free one.")
-    api_key: Words = Field(
+    api_key: Keys = Field(
         (),
-        description="A key that requests must carry, as `key` or `tenant:key`. None: open to all.",
+        description="A key that requests must carry, as `key` or `tenant:key`. None: open to all. A variable "
+        "or flag that is there but empty is refused, so that a secret that went missing opens nothing.",
     )
     max_queue: int = Field(256, ge=0, description="Requests that may wait for a place; more get 503.")
     queue_timeout: float = Field(
@@ -98,7 +126,7 @@ class Settings(BaseModel):
     allowed_media_domains: Words = Field(
         (), description="Hosts that media may be fetched from. None: only data URLs."
     )
-    allowed_media_path: Path | None = Field(
+    allowed_media_path: Annotated[Path | None, BeforeValidator(_not_blank)] = Field(
         None, description="Directory that file:// media may come from. None: no files."
     )
     max_media_items: int = Field(64, ge=0, description="Pictures and sounds in one request.")
@@ -132,8 +160,7 @@ class Settings(BaseModel):
 
     @property
     def served_names(self) -> tuple[str, ...]:
-        default = "intarsia-demo" if not self.model else Path(self.model).name
-        return self.served_model_name or (default,)
+        return self.served_model_name or _default_names(self.model)
 
     @property
     def tenants(self) -> tuple[tuple[str, str], ...]:
@@ -141,6 +168,15 @@ class Settings(BaseModel):
         return tuple(_tenant(entry) for entry in self.api_key)
 
 
+def _default_names(model: str) -> tuple[str, ...]:
+    if not model:
+        return ("intarsia-demo",)
+    directory = Path(model).expanduser()
+    if directory.is_dir():  # "." has a name too, and a link is called what it is called
+        return (Path(os.path.abspath(directory)).name or "model",)
+    return tuple(dict.fromkeys((Path(model).name, model)))
+
+
 def _tenant(entry: str) -> tuple[str, str]:
     name, colon, key = entry.partition(":")
-    return (name, key) if colon and name and key else (f"key {entry}", entry)
+    return (name, key) if colon else (f"key {entry}", entry)

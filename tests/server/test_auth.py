@@ -138,6 +138,12 @@ def test_keys_name_tenants() -> None:
     assert keys.tenant([]) is None
 
 
+@pytest.mark.parametrize("header", [None, b"", b"Bearer", b"Bearer ", b"Basic ", b" "])
+def test_no_key_is_no_key_whatever_the_settings_let_through(header: bytes | None) -> None:
+    keys = Keys((("a", ""), ("b", "k2")))
+    assert keys.tenant([] if header is None else [header]) is None
+
+
 def test_no_salt_reaches_another_tenant() -> None:
     tenants = [("a", None), ("b", None), ("a", "b"), ("ab", None), ("a", "")]
     assert len({namespace(tenant, salt) for tenant, salt in tenants}) == len(tenants)

@@ -52,7 +52,7 @@ def test_every_setting_is_a_flag() -> None:
     assert settings.kv_cache_memory == 2 << 30
     assert settings.tenants == (("t", "k"), ("key z", "z"))
     assert settings.deterministic
-    assert settings.served_names == ("dir",)
+    assert settings.served_names == ("dir", "model/dir")
     page = flags.reference_page()
     assert all(name.upper() in page for name in Settings.model_fields)
 
@@ -74,6 +74,55 @@ def test_a_wrong_setting_is_one_line_and_exit_code_2(
     error = capsys.readouterr().err
     assert named in error
     assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "keys", [[""], ["  "], ["good", ""], ["team:"], ["good", "team: "], [":key"], ["team: key"], "", " , "]
+)
+def test_a_key_that_went_missing_opens_nothing(
+    keys: list[str] | str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "intarsia.toml"
+    file.write_text(f"api_key = {keys!r}\n".replace("'", '"'))
+    with pytest.raises(SettingsError, match="--api-key"):
+        flags.load({}, {}, str(file))
+    if isinstance(keys, str):
+        monkeypatch.setenv("INTARSIA_API_KEY", keys)
+        keys = []
+    assert main(["serve", *(f"--api-key={key}" for key in keys)]) == 2
+    error = capsys.readouterr().err
+    assert "--api-key" in error
+    assert "good" not in error, "a log is no place for keys"
+
+
+def test_keys_in_the_environment() -> None:
+    assert flags.load({}, {"INTARSIA_API_KEY": "a, team:b,"}, None).tenants == (("key a", "a"), ("team", "b"))
+    assert not flags.load({}, {"INTARSIA_PORT": ""}, None).tenants
+
+
+@pytest.mark.parametrize("name", ["config", "host", "allowed-media-path", "served-model-name"])
+def test_an_empty_flag_is_no_wish_for_everything(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Such as all interfaces, the working directory, or whatever a file would have forbidden."""
+    assert main(["serve", f"--{name}", ""]) == 2
+    assert f"--{name}" in capsys.readouterr().err
+
+
+def test_names_to_serve_under(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def names(model: str) -> tuple[str, ...]:
+        return flags.load({"model": model}, {}, None).served_names
+
+    (tmp_path / "some" / "model").mkdir(parents=True)
+    (tmp_path / "current").symlink_to(tmp_path / "some" / "model")
+    monkeypatch.chdir(tmp_path / "some" / "model")
+    assert names(".") == names("../model/") == names(str(tmp_path / "some" / "model")) == ("model",)
+    assert names("..") == ("some",)
+    assert names(str(tmp_path / "current")) == ("current",)
+    assert names("/") == ("model",)
+    assert names("Qwen/Qwen2.5-VL-3B-Instruct") == (
+        "Qwen2.5-VL-3B-Instruct",
+        "Qwen/Qwen2.5-VL-3B-Instruct",
+    )
+    assert names("gpt2") == ("gpt2",)
 
 
 def test_unknown_settings_in_a_file_are_named(tmp_path: Path) -> None:
