@@ -132,7 +132,8 @@ def check_media(media: list[MediaRef], facts: ModelFacts, max_media_items: int) 
 
 
 def _assistant(message: AssistantMessage, place: str) -> dict[str, Any]:
-    if not message.content and not message.tool_calls and message.refusal is None and message.content != "":
+    says_nothing = message.content is None and message.refusal is None and message.reasoning_content is None
+    if says_nothing and not message.tool_calls:
         raise BadRequest(
             f"{place}: content is missing.", param=f"{place}.content", code="missing_required_parameter"
         )

@@ -15,7 +15,7 @@ Name = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9_-]{1,64}$")]
 
 
 MAX_PARTS = 4096
-"""Parts of one message, and messages of one request."""
+"""Parts of one message, its calls, and messages of one request."""
 
 
 class TextPart(Wire):
@@ -102,8 +102,9 @@ AssistantContent = Annotated[
 
 class CalledFunction(Wire):
     section = tool_fields.CALLED_FUNCTION
-    name: str = Field(min_length=1, max_length=256)
+    name: str
     arguments: str
+    parsed_arguments: Any = None
 
 
 class ToolCall(Wire):
@@ -111,6 +112,7 @@ class ToolCall(Wire):
     id: str
     type: Literal["function"]
     function: CalledFunction
+    index: int | None = None
 
 
 class SystemMessage(Wire):
@@ -131,9 +133,11 @@ class AssistantMessage(Wire):
     section = message_fields.ASSISTANT_MESSAGE
     role: Literal["assistant"]
     content: AssistantContent | None = None
-    tool_calls: list[ToolCall] | None = Field(None, max_length=128)
+    tool_calls: list[ToolCall] | None = Field(None, max_length=MAX_PARTS)
     refusal: str | None = None
     reasoning_content: str | None = None
+    annotations: list[Any] | None = Field(None, max_length=MAX_PARTS)
+    parsed: Any = None
     name: str | None = None
 
 

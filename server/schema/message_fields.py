@@ -10,6 +10,7 @@ _UUID = honoured(
     "(`--named-media-memory`); else 400 `media_uuid_not_found`. Other bytes: 400 `media_uuid_conflict`",
     extension=True,
 )
+PARSED = harmless("parsed", "what the official client made of the text")
 _NAME = harmless("name", "chat templates have no place for a participant's name")
 
 SYSTEM_MESSAGE = Section(
@@ -24,13 +25,15 @@ ASSISTANT_MESSAGE = Section(
     "assistant messages",
     (
         honoured("role"),
-        honoured("content", "a string, text parts, or null with `tool_calls`"),
+        honoured("content", "a string, text parts, or null with `tool_calls` or `reasoning_content`"),
         honoured("tool_calls"),
         honoured("refusal", "stands as the message's text where there is no content"),
         _NAME,
         refused("audio", "answers are text, so there is no earlier audio to refer to"),
         refused("function_call", "deprecated: use `tool_calls`"),
         honoured("reasoning_content", "given to the chat template, which may use it", extension=True),
+        harmless("annotations", "not shown to the model"),
+        PARSED,
     ),
 )
 TOOL_MESSAGE = Section(

@@ -65,6 +65,7 @@ class OutputText(Wire):
     text: str
     annotations: list[Any] | None = None
     logprobs: list[Any] | None = None
+    parsed: Any = None
 
 
 UserPart = Annotated[
@@ -136,9 +137,10 @@ class FunctionCall(Wire):
     section = fields.FUNCTION_CALL
     type: Literal["function_call"]
     call_id: CallId
-    name: Annotated[str, StringConstraints(min_length=1, max_length=256)]
+    name: str
     namespace: Annotated[str, StringConstraints(min_length=1, max_length=256)] | None = None
     arguments: str
+    parsed_arguments: Any = None
     id: Id | None = None
     status: Status | None = None
 

@@ -1,6 +1,8 @@
 """The field table of POST /v1/responses, in the form of `server.schema.field`."""
 
 from server.schema.field import Field, Section, sections_in
+from server.schema.message_fields import PARSED
+from server.schema.tool_fields import PARSED_ARGUMENTS
 
 _CACHED = "every prompt is cached, for as long as memory lasts"
 _BREAKPOINT = Field("prompt_cache_breakpoint", "harmless", _CACHED)
@@ -141,6 +143,7 @@ OUTPUT_TEXT = Section(
         Field("text", "honoured"),
         Field("annotations", "harmless", "not shown to the model"),
         Field("logprobs", "harmless", "not shown to the model"),
+        PARSED,
     ),
 )
 FUNCTION_CALL = Section(
@@ -150,11 +153,13 @@ FUNCTION_CALL = Section(
         Field("call_id", "honoured"),
         Field("name", "honoured"),
         Field("arguments", "honoured", "a JSON object, as text"),
+        PARSED_ARGUMENTS,
         _ID,
         _STATUS,
         _CALLER,
         Field("namespace", "honoured", "that of the function that was called"),
         Field("async", "refused", "calls are answered in the next request", (False,)),
+        Field("async_", "refused", "the official client's name for `async`", (False,)),
     ),
 )
 FUNCTION_OUTPUT = Section(

@@ -1,6 +1,6 @@
 """Fields of tools, of their calls, and of the choice between them."""
 
-from server.schema.field import Section, honoured, sections_in
+from server.schema.field import Section, harmless, honoured, sections_in
 
 TOOL = Section("tools", (honoured("type", "`function`; `custom` is refused"), honoured("function")))
 FUNCTION = Section(
@@ -20,10 +20,17 @@ FUNCTION = Section(
 
 TOOL_CALL = Section(
     "tool_calls of an assistant message",
-    (honoured("id"), honoured("type", "`function`; `custom` is refused"), honoured("function")),
+    (
+        honoured("id"),
+        honoured("type", "`function`; `custom` is refused"),
+        honoured("function"),
+        harmless("index", "calls stand in the order of their list; joined chunks of a stream keep it"),
+    ),
 )
+PARSED_ARGUMENTS = harmless("parsed_arguments", "what the official client made of `arguments`")
 CALLED_FUNCTION = Section(
-    "function of a tool call", (honoured("name"), honoured("arguments", "a JSON object"))
+    "function of a tool call",
+    (honoured("name"), honoured("arguments", "a JSON object"), PARSED_ARGUMENTS),
 )
 
 NAMED_TOOL_CHOICE = Section("tool_choice: a named function", (honoured("type"), honoured("function")))

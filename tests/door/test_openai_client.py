@@ -6,7 +6,7 @@ import time
 
 import openai
 import pytest
-from openai.types.chat import ChatCompletion
+from openai.types.chat import ChatCompletion, ChatCompletionMessage
 
 from tests.door.conftest import Door, error_of
 from tests.media_factory import data_url, encode, gradient, noise, sound, tone
@@ -31,7 +31,10 @@ def audio(seconds: float = 1.5, hertz: float = 440.0, form: str = "wav") -> dict
 
 
 def ask(
-    client: openai.OpenAI, *parts: dict, history: tuple[dict, ...] = (), **options: object
+    client: openai.OpenAI,
+    *parts: dict,
+    history: tuple[dict | ChatCompletionMessage, ...] = (),
+    **options: object,
 ) -> ChatCompletion:
     """Greedy and short unless told otherwise."""
     options = {"max_completion_tokens": 8, "temperature": 0} | options
@@ -104,16 +107,13 @@ def test_the_second_time_nothing_is_decoded_prepared_or_encoded(door: Door, clie
 
 
 def test_media_that_return_turn_after_turn(door: Door, client: openai.OpenAI) -> None:
-    history: list[dict] = []
+    history: list[dict | ChatCompletionMessage] = []
     runs = _settled(door)["intarsia_engine_encoder_runs_total"]
     for turn in range(4):
         parts = [text(f"Turn {turn}"), *([image(50), audio(1.0, 500)] if turn == 0 else [image(51 + turn)])]
         answer = ask(client, *parts, history=tuple(history))
         check_usage(answer)
-        history += [
-            {"role": "user", "content": parts},
-            {"role": "assistant", "content": answer.choices[0].message.content},
-        ]
+        history += [{"role": "user", "content": parts}, answer.choices[0].message]
         if turn:
             assert answer.usage
             assert answer.usage.prompt_tokens_details
