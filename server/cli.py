@@ -7,8 +7,10 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
+from typing import NoReturn
 
 from engine.client import EngineStartFailed
 from models.checkpoint import CheckpointError
@@ -31,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.command == "demo":
         return demo.run(arguments)
     try:
-        return _serve(flags.load(vars(arguments), os.environ, arguments.config))
+        _serve(flags.load(vars(arguments), os.environ, arguments.config))
     except (SettingsError, CheckpointError) as error:
         return _fail(str(error), 2)
     except EngineStartFailed as error:
@@ -52,7 +54,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _serve(settings: Settings) -> int:
+def _serve(settings: Settings) -> NoReturn:
     logging.basicConfig(
         level=settings.log_level.upper(),
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
@@ -66,7 +68,17 @@ def _serve(settings: Settings) -> int:
         return await Launch(settings, listener).run()
 
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        return runner.run(run())
+        _end(runner.run(run()))
+
+
+def _end(code: int) -> NoReturn:
+    """At once. All requests have ended and the engine's process too; a thread that is still at something (a
+    download, a picture) would be waited for otherwise."""
+    logging.shutdown()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):  # nobody may be reading any more
+            stream.flush()
+    os._exit(code)
 
 
 def _loop_factory() -> "type[asyncio.AbstractEventLoop] | None":

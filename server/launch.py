@@ -14,6 +14,7 @@ import logging
 import os
 import signal
 import socket
+import threading
 from collections.abc import Iterator
 
 import uvicorn
@@ -24,7 +25,7 @@ from server.app import create_app
 from server.banner import LoadDisplay, print_banner
 from server.flags import SettingsError
 from server.loading import load
-from server.protocol import BoundedHttp
+from server.protocol import BoundedHttp, bounded_http
 from server.settings import Settings
 from server.state import ServerState
 
@@ -79,7 +80,7 @@ class Launch:
         self._hurried = asyncio.Event()
         config = uvicorn.Config(
             create_app(self._state),
-            http=BoundedHttp,
+            http=bounded_http(settings.send_timeout),
             ws="none",
             lifespan="off",
             log_config=None,
@@ -116,8 +117,11 @@ class Launch:
             return
         self._state.draining = True
         self._signalled.set()
-        logger.info("draining: %d requests are open", self._state.telemetry.num_open)
-        asyncio.get_running_loop().call_later(self._settings.drain_timeout + HARD_EXIT_S, os._exit, 1)
+        logger.info("draining: %d requests are open", self._num_unfinished)
+        # No timer of the loop: it may be closed by then, with the interpreter waiting for some thread.
+        hard_exit = threading.Timer(self._settings.drain_timeout + HARD_EXIT_S, os._exit, (1,))
+        hard_exit.daemon = True
+        hard_exit.start()
 
     async def _keep_engine(self) -> None:
         """Load, watch, load again. Raises what is wrong if the first load fails, or too many later ones."""
@@ -159,21 +163,36 @@ class Launch:
         logger.error("the engine died; starting it again")
 
     async def _drain(self, engine: asyncio.Task[None]) -> int:
-        """0 if every accepted request reached its end. Those that are cut off are told so."""
+        """0 if every accepted request reached its end, and its answer its reader's side. Those that are cut
+        off are told so. Uploads that are not complete by then were never accepted."""
+        tasks = self._http.server_state.tasks
         hurried = asyncio.create_task(self._hurried.wait())
         try:
             async with asyncio.timeout(self._settings.drain_timeout):
-                while self._http.server_state.tasks and not hurried.done():
+                while (tasks or self._num_unsent_answers) and not hurried.done():
                     await asyncio.wait({hurried}, timeout=0.05)
         except TimeoutError:
-            logger.error("the drain's time is up; %d requests are cut off", self._state.telemetry.num_open)
+            logger.warning("the drain's time is up")
         finally:
             hurried.cancel()
-        if not self._http.server_state.tasks:
-            return 0
-        engine.cancel()  # which fails what is open in it: requests end with an error of their own
-        await asyncio.wait({*self._http.server_state.tasks}, timeout=CLOSE_S)
-        return 1
+        num_cut = self._num_unfinished + self._num_unsent_answers
+        if num_cut:
+            logger.error("%d requests are cut off", num_cut)
+        if tasks:
+            engine.cancel()  # which fails what is open in it: requests end with an error of their own
+            await asyncio.wait({*tasks}, timeout=CLOSE_S)
+        return int(num_cut > 0)
+
+    @property
+    def _num_unfinished(self) -> int:
+        """Of the accepted requests, those that wait for a place included."""
+        return self._state.telemetry.num_open + self._state.admission.num_waiting
+
+    @property
+    def _num_unsent_answers(self) -> int:
+        """Whole ones whose request has ended, but which their readers have not taken."""
+        connections = self._http.server_state.connections
+        return sum(isinstance(each, BoundedHttp) and each.has_unsent_answer for each in connections)
 
     async def _leave(
         self, http: asyncio.Task[None], engine: asyncio.Task[None], *others: asyncio.Task[bool]

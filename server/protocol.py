@@ -5,11 +5,13 @@ Knows bytes and time; nothing of routes.
 """
 
 import asyncio
+from functools import partial
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from server.errors import ApiError, BadRequest
+from server.slow_reader import SlowReader
 from server.stream import ABORT_EXTENSION
 
 MAX_HEAD_BYTES = 64 << 10
@@ -26,8 +28,13 @@ class HeadTooLarge(BadRequest):
     default_code = "request_header_too_large"
 
 
+def bounded_http(send_timeout_s: float) -> Any:
+    """What uvicorn makes its connections with."""
+    return partial(BoundedHttp, send_timeout_s=send_timeout_s)
+
+
 class BoundedHttp(HttpToolsProtocol):
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, send_timeout_s: float, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._in_head = True
         self._in_body = False
@@ -35,13 +42,18 @@ class BoundedHttp(HttpToolsProtocol):
         """Received before the head was complete."""
         self._num_field_bytes = 0
         self._deadline: asyncio.TimerHandle | None = None
+        self._send_timeout_s = send_timeout_s
+        self._reader: SlowReader | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self._reader = SlowReader(transport, self._send_timeout_s)
         self._set_deadline(HEAD_TIMEOUT_S)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._set_deadline(None)
+        if self._reader is not None:
+            self._reader.leave()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -83,9 +95,14 @@ class BoundedHttp(HttpToolsProtocol):
         self._set_deadline(None)
         super().on_message_complete()
 
+    @property
+    def has_unsent_answer(self) -> bool:
+        return self._reader is not None and self._reader.num_unsent_bytes > 0
+
     def on_response_complete(self) -> None:
         if self._in_body:
             self._set_deadline(LINGER_S)
+        self._watch_reader()
         super().on_response_complete()
 
     def _set_deadline(self, after_s: float | None) -> None:
@@ -94,6 +111,10 @@ class BoundedHttp(HttpToolsProtocol):
         self._deadline = None
         if after_s is not None:
             self._deadline = asyncio.get_running_loop().call_later(after_s, self._abort)
+
+    def _watch_reader(self) -> None:
+        if self._reader is not None:
+            self._reader.watch()
 
     def _abort(self) -> None:
         self.transport.abort()
@@ -107,4 +128,5 @@ class BoundedHttp(HttpToolsProtocol):
             f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
         )
         self.transport.write(head.encode() + body)
+        self._watch_reader()
         self.transport.close()

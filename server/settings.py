@@ -109,7 +109,10 @@ class Settings(BaseModel):
     )
     body_timeout: float = Field(60.0, gt=0, description="Seconds in which a whole request must have arrived.")
     send_timeout: float = Field(
-        30.0, gt=0, description="Seconds that a stream may wait for its reader before it is cut."
+        30.0,
+        gt=0,
+        description="Seconds that a stream may wait for its reader before it is cut. Of a whole answer, half "
+        "of what is left must be taken within them.",
     )
     engine_timeout: float = Field(
         300.0,

@@ -7,20 +7,28 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from server.app import create_app
 from server.launch import HttpServer
-from server.protocol import BoundedHttp
+from server.protocol import bounded_http
 from tests.server.fakes import Bench
 
 
 @contextmanager
 def serving(bench: Bench) -> Iterator[int]:
     """The port on which `bench` is served."""
+    with serving_app(create_app(bench.state), bench.state.settings.send_timeout) as (port, _):
+        yield port
+
+
+@contextmanager
+def serving_app(app: ASGIApp, send_timeout_s: float) -> Iterator[tuple[int, HttpServer]]:
+    """The port on which `app` is served, and what serves it."""
     listener = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(
-        create_app(bench.state),
-        http=BoundedHttp,
+        app,
+        http=bounded_http(send_timeout_s),
         ws="none",
         lifespan="off",
         log_config=None,
@@ -30,7 +38,7 @@ def serving(bench: Bench) -> Iterator[int]:
     thread = threading.Thread(target=lambda: asyncio.run(server.serve([listener])), daemon=True)
     thread.start()
     try:
-        yield listener.getsockname()[1]
+        yield listener.getsockname()[1], server
     finally:
         server.should_exit = True
         thread.join(10)
