@@ -1,5 +1,5 @@
-"""Which shapes of message content a chat template takes, found out by trying, and messages put into those
-shapes.
+"""Which shapes of message content and arguments a chat template takes, found out by trying, and messages put
+into those shapes.
 
 Some templates take a list of parts, some only a string, some only lists; the names that they test a picture
 or a sound by differ too. Knows nothing of tokens.
@@ -42,6 +42,7 @@ class ContentAdapter:
         self._assistant = self._probe([], "assistant")
         self._system = self._probe([], "system")
         self._takes_developer = "developer" in template.source
+        self._takes_text_arguments = self._probe_text_arguments()
 
     def adapt(self, message: Mapping[str, Any]) -> dict[str, Any]:
         """A new message. Absent where a value is None, as templates test for presence."""
@@ -55,7 +56,16 @@ class ContentAdapter:
             adapted = {"thinking": reasoning, **adapted, "reasoning_content": reasoning}
         if "content" in adapted:
             adapted["content"] = self._content(adapted["content"], str(adapted.get("role")))
+        if "tool_calls" in adapted:
+            adapted["tool_calls"] = [self._call(call) for call in adapted["tool_calls"]]
         return adapted
+
+    def _call(self, call: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Arguments that are no object become one where the template looks into them."""
+        function = call["function"]
+        if self._takes_text_arguments or not isinstance(function["arguments"], str):
+            return call
+        return {**call, "function": {**function, "arguments": {"arguments": function["arguments"]}}}
 
     def _content(self, content: Any, role: str) -> Any:
         shapes = {"assistant": self._assistant, "system": self._system}.get(role, self._user)
@@ -68,6 +78,18 @@ class ContentAdapter:
             part["text"] if part["type"] == "text" else self._markers[part["type"]] for part in content
         )
         return flat if shapes.strings or not shapes.parts else [{"type": "text", "text": flat}]
+
+    def _probe_text_arguments(self) -> bool:
+        function = {"name": "f", "arguments": _PROBE}
+        call = {"id": "probe5d1c", "type": "function", "function": function}
+        messages = [
+            {"role": "user", "content": _ask(self._user)},
+            {"role": "assistant", "content": self._content("", "assistant"), "tool_calls": [call]},
+        ]
+        try:
+            return _PROBE in self._template.render(messages, add_generation_prompt=False)
+        except TemplateError:
+            return False
 
     def _probe(self, before: Sequence[dict[str, Any]], role: str = "user") -> ContentShapes:
         def rendered(content: Any) -> str:

@@ -15,7 +15,6 @@ from server.schema.chat import (
     RefusalPart,
     SystemMessage,
     TextPart,
-    ToolCall,
     ToolMessage,
     UserMessage,
 )
@@ -145,26 +144,27 @@ def _assistant(message: AssistantMessage, place: str) -> dict[str, Any]:
         rendered["reasoning_content"] = message.reasoning_content
     if message.tool_calls:
         rendered["tool_calls"] = [
-            _tool_call(call, f"{place}.tool_calls[{index}]") for index, call in enumerate(message.tool_calls)
+            tool_call(call.id, call.function.name, call.function.arguments) for call in message.tool_calls
         ]
     return rendered
 
 
-def _tool_call(call: ToolCall, place: str) -> dict[str, Any]:
-    return tool_call(call.id, call.function.name, call.function.arguments, f"{place}.function.arguments")
+def tool_call(call_id: str, name: str, arguments: str) -> dict[str, Any]:
+    """As templates expect it. arguments: what a model wrote as such, well or not."""
+    function = {"name": name, "arguments": _arguments(arguments)}
+    return {"id": call_id, "type": "function", "function": function}
 
 
-def tool_call(call_id: str, name: str, arguments_json: str, param: str) -> dict[str, Any]:
-    """Arguments as an object, which is what templates expect. An escape within them may write half of a
-    surrogate pair, which no tokenizer takes: it becomes U+FFFD. BadRequest for what is none of
-    JSON's numbers, or is too large for one."""
+def _arguments(text: str) -> dict[str, Any] | str:
+    """The object that the text is; where it is none, or one with numbers that JSON lacks, the text itself. An
+    escape within it may write half of a surrogate pair, which no tokenizer takes: it becomes U+FFFD."""
+    if not text.strip():
+        return {}
     try:
-        arguments = json.loads(arguments_json)
-        text = json.dumps(arguments, ensure_ascii=False, allow_nan=False)
-        if _HALF_PAIR.search(text):
-            arguments = json.loads(_HALF_PAIR.sub("\ufffd", text))
+        arguments = json.loads(text)
+        plain = json.dumps(arguments, ensure_ascii=False, allow_nan=False)
+        if _HALF_PAIR.search(plain):
+            arguments = json.loads(_HALF_PAIR.sub("\ufffd", plain))
     except (ValueError, RecursionError):
-        arguments = None
-    if not isinstance(arguments, dict):
-        raise BadRequest(f"{param}: arguments are not a JSON object.", param=param)
-    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
+        return text
+    return arguments if isinstance(arguments, dict) else text

@@ -69,7 +69,8 @@ class PromptBuilder:
         add_generation_prompt: bool = True,
     ) -> RenderedPrompt:
         """messages: plain data, roles already validated, content a string or a list of text, image and audio
-        parts, the arguments of calls as objects. items: the media of those parts, in order.
+        parts, the arguments of calls as objects, or as text that is none. items: the media of those parts,
+        in order.
         Raises PromptError or TemplateError."""
         if self._template is None:
             raise PromptError(

@@ -84,7 +84,7 @@ class _Messages:
                 self._turn["content"] = _assistant_text(item)
             case FunctionCall():
                 name = flat_name(item.namespace, item.name)
-                call = tool_call(item.call_id, name, item.arguments, f"{place}.arguments")
+                call = tool_call(item.call_id, name, item.arguments)
                 self._turn.setdefault("tool_calls", []).append(call)
                 self._call_ids.add(item.call_id)
 

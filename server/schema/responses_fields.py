@@ -152,7 +152,7 @@ FUNCTION_CALL = Section(
         Field("type", "honoured"),
         Field("call_id", "honoured"),
         Field("name", "honoured"),
-        Field("arguments", "honoured", "a JSON object, as text"),
+        Field("arguments", "honoured", "as for chat"),
         PARSED_ARGUMENTS,
         _ID,
         _STATUS,

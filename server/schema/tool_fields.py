@@ -30,7 +30,11 @@ TOOL_CALL = Section(
 PARSED_ARGUMENTS = harmless("parsed_arguments", "what the official client made of `arguments`")
 CALLED_FUNCTION = Section(
     "function of a tool call",
-    (honoured("name"), honoured("arguments", "a JSON object"), PARSED_ARGUMENTS),
+    (
+        honoured("name"),
+        honoured("arguments", "a JSON object as text; other text is given to the template as it is"),
+        PARSED_ARGUMENTS,
+    ),
 )
 
 NAMED_TOOL_CHOICE = Section("tool_choice: a named function", (honoured("type"), honoured("function")))

@@ -61,7 +61,7 @@ CASES: dict[str, Covered | NotApplicable] = {
         "lone surrogates, NUL, invalid UTF-8, streamed or not",
         f"{SERVER}body.py::test_what_is_not_plain_json_is_400",
         f"{SERVER}body.py::test_nul_and_surrogate_pairs_are_text",
-        f"{SERVER}tools.py::test_half_of_a_surrogate_pair_in_earlier_arguments_is_replaced",
+        f"{SERVER}sent_back.py::test_half_of_a_surrogate_pair_in_earlier_arguments_is_replaced",
     ),
     "A7": _tests("other content types", f"{SERVER}body.py::test_other_content_types_are_415"),
     "A8": _tests("malformed messages", f"{SERVER}chat_refusals.py::test_refusals_name_the_field"),

@@ -23,6 +23,7 @@ from tests.server.chat_client import post
 from tests.server.fakes import Bench, chat, say
 from tests.server.live import serving
 from tests.server.test_responses import body
+from tests.server.test_responses import post as post_response
 from tests.server.test_tools import TIME, WEATHER, call
 
 Ask = Callable[[openai.OpenAI, Any], Any]
@@ -62,7 +63,7 @@ def joined_by_hand(client: openai.OpenAI, request: Any) -> Any:
             for piece in delta.tool_calls or ():
                 if piece.id:
                     message["tool_calls"].append(piece.model_dump())
-                else:
+                elif piece.function:
                     function = message["tool_calls"][piece.index]["function"]
                     function["arguments"] += piece.function.arguments
     return message
@@ -100,6 +101,57 @@ def test_a_message_is_taken_as_it_came(ask: Ask, bench: Bench, client: openai.Op
             assert len(answers) == len(turn.get("tool_calls", [])) == len(results), name
             if "think" in answer and ask is not joined_by_hand:
                 assert turn["reasoning_content"] == "hm"
+
+
+NO_OBJECTS = ["Bern", '{"city": "Be', "[1]", "null", '{"a": 1e999}', '{"a": [NaN]}', "{" * 10_000]
+
+
+@pytest.mark.parametrize("arguments", NO_OBJECTS, ids=lambda text: text[:20])
+def test_arguments_that_are_no_object_are_the_templates(arguments: str) -> None:
+    assert earlier_arguments(arguments) == arguments
+
+
+@pytest.mark.parametrize("nothing", ["", " \n", "{}"])
+def test_no_arguments_are_an_empty_object(nothing: str) -> None:
+    assert earlier_arguments(nothing) == {}
+
+
+def test_half_of_a_surrogate_pair_in_earlier_arguments_is_replaced() -> None:
+    wild = '{"a": ["\\ud800 \\ud83d\\ude00", {"\\udc00": 1}]}'
+    assert earlier_arguments(wild) == {"a": ["\ufffd \U0001f600", {"\ufffd": 1}]}
+
+
+def earlier_arguments(arguments: str) -> Any:
+    """What the template is given for a call that comes back, from a chat and from a response."""
+    function = {"name": "time", "arguments": arguments}
+    made = {"role": "assistant", "tool_calls": [{"id": "c", "type": "function", "function": function}]}
+    item = {"type": "function_call", "call_id": "c", **function}
+    bench = Bench()
+    assert post(bench, chat() | {"messages": [made]}).status_code == 200
+    assert post_response(bench, body(input=[item])).status_code == 200
+    of_chat, of_response = (seen["messages"][0]["tool_calls"][0]["function"] for seen in bench.prompts.seen)
+    assert of_chat == of_response
+    return of_chat["arguments"]
+
+
+@pytest.mark.parametrize("reason", ["stop", "length"])
+@pytest.mark.parametrize("arguments", ['"Bern"', '{"city": "Be'])
+def test_a_call_that_this_server_wrote_is_taken(arguments: str, reason: str) -> None:
+    written = '<tool_call>\n{"name": "weather", "arguments": ' + arguments
+    bench = Bench(lambda _: say(written + ("}\n</tool_call>" if reason == "stop" else ""), reason))
+    made = post(bench, chat(tools=[WEATHER])).json()["choices"][0]["message"]
+    results = [
+        {"role": "tool", "tool_call_id": c["id"], "content": "?"} for c in made.get("tool_calls") or ()
+    ]
+    assert post(bench, chat() | {"messages": [made, *results]}).status_code == 200
+    output = post_response(bench, body(tools=FLAT)).json()["output"]
+    outputs = [
+        {"type": "function_call_output", "call_id": item["call_id"], "output": "?"}
+        for item in output
+        if item["type"] == "function_call"
+    ]
+    assert post_response(bench, body(input=[*output, *outputs])).status_code == 200
+    assert len(results) == len(outputs)
 
 
 def test_as_many_calls_are_taken_as_can_be_made() -> None:
