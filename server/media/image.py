@@ -14,7 +14,6 @@ RGB, 8 bits, upright, sRGB, on white:
 import io
 from typing import Any, NamedTuple
 
-import numpy as np
 from PIL import Image, ImageCms
 
 from models.processing.base import MediaError
@@ -23,7 +22,11 @@ from server.media.image_parts import check_parts
 # The limit below is enforced from every header; Pillow's own would only warn, and far too late.
 Image.MAX_IMAGE_PIXELS = None
 
+BYTES_PER_PIXEL = 4
+"""How Pillow stores RGB."""
+
 _ORIENTATION = 0x0112
+_EIGHT_OF_SIXTEEN = [(value * 255 + 32767) // 65535 for value in range(1 << 16)]
 _SRGB = ImageCms.createProfile("sRGB")
 _TAKEN = "PNG, JPEG, WebP, GIF or BMP"
 
@@ -34,6 +37,12 @@ class Header(NamedTuple):
     format: str
     width: int
     height: int
+
+    @property
+    def decoding_bytes(self) -> int:
+        """What `decode_image` takes at its peak, all copies together, as measured. The picture itself takes
+        BYTES_PER_PIXEL of it. A WebP's decoder has two canvases of its own."""
+        return self.width * self.height * (18 if self.format == "WEBP" else 14)
 
 
 def read_header(encoded: bytes, max_pixels: int) -> Header:
@@ -71,18 +80,19 @@ def _webp_size(head: bytes) -> tuple[int, int] | None:
 
 
 def decode_image(encoded: bytes) -> Image.Image:
-    """The canonical picture. Call `read_header` first: it holds the limits."""
-    with _opened(encoded) as image:
-        try:
-            image.load()
-        except Exception:  # decoders raise what they like on hostile input
-            raise _unreadable() from None
-        try:
-            return _upright(_on_white(_in_srgb(_eight_bits(image))), _orientation(image))
-        except MediaError:
-            raise
-        except Exception:
-            raise _unreadable() from None
+    """The canonical picture. Call `read_header` first: it holds the limits.
+
+    Takes `Header.decoding_bytes` at its peak: each step lets go of the one before.
+    """
+    image: Image.Image = _opened(encoded)
+    try:
+        image.load()
+        orientation = _orientation(image)
+        for step in (_eight_bits, _in_srgb, _on_white):
+            image = step(image)
+        return _upright(image, orientation)
+    except Exception:  # decoders raise what they like on hostile input
+        raise _unreadable() from None
 
 
 def _opened(encoded: bytes) -> Image.Image:
@@ -152,13 +162,12 @@ def _eight_bits(image: Image.Image) -> Image.Image:
     """16-bit grey scaled, not clipped, to 8; its transparent value, if any, made an alpha channel."""
     if not image.mode.startswith("I") and image.mode != "F":
         return image
-    values = np.asarray(image).astype(np.int64)
-    scaled = ((np.clip(values, 0, 65535) * 255 + 32767) // 65535).astype(np.uint8)
-    grey = Image.fromarray(scaled)
+    values = image.convert("I")  # the one kind that Pillow looks up in a table of so many
+    grey = values.point(_EIGHT_OF_SIXTEEN, "L")
     transparent = image.info.get("transparency")
     if isinstance(transparent, int):
-        opaque = np.where(values == transparent, 0, 255).astype(np.uint8)
-        grey = Image.merge("LA", (grey, Image.fromarray(opaque)))
+        opaque = values.point([255 * (value != transparent) for value in range(1 << 16)], "L")
+        grey = Image.merge("LA", (grey, opaque))
     if profile := image.info.get("icc_profile"):
         grey.info["icc_profile"] = profile
     return grey
@@ -179,22 +188,25 @@ def _in_srgb(image: Image.Image) -> Image.Image:
             return image
         if space == "RGB" and base.mode == "L":
             base = base.convert("RGB")
-        converted = ImageCms.profileToProfile(base, source, _SRGB, outputMode="RGB")
+        if base.mode == "RGB":  # a copy, whichever mode the picture had
+            ImageCms.profileToProfile(base, source, _SRGB, inPlace=True)
+        else:
+            base = ImageCms.profileToProfile(base, source, _SRGB, outputMode="RGB")
     except (ImageCms.PyCMSError, OSError, ValueError, TypeError, AttributeError):
         return image
-    if converted is None:
-        return image
+    assert base is not None
     if alpha is not None:
-        converted.putalpha(alpha)
-    return converted
+        base.putalpha(alpha)
+    return base
 
 
 def _on_white(image: Image.Image) -> Image.Image:
     if not image.has_transparency_data:
-        return image.convert("RGB")
-    image = image.convert("RGBA")
+        return image.convert("RGB")  # in any case: the file's own object holds more than pixels
+    if image.mode != "RGBA":
+        image = image.convert("RGBA")
     background = Image.new("RGB", image.size, "white")
-    background.paste(image, mask=image.getchannel("A"))
+    background.paste(image, mask=image)
     return background
 
 

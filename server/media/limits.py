@@ -11,9 +11,9 @@ class MediaLimits:
     """Per item, per request, and for the whole process. All sizes are of hostile input until proven
     otherwise.
 
-    The process holds at most `max_decoded_bytes` of decoded pixels and samples (and a decoder's working
-    copies, about as much again), `max_named_bytes` of encoded media that requests gave a name to, plus for
-    each admitted request `max_request_encoded_bytes`.
+    The process holds at most `max_decoded_bytes` of decoded pixels and samples, decoders' working copies
+    included (an item that needs more alone is alone), `max_named_bytes` of encoded media that requests gave
+    a name to, plus for each admitted request `max_request_encoded_bytes`.
     """
 
     max_encoded_bytes: int = 32 << 20

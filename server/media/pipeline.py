@@ -19,7 +19,7 @@ from server.errors import Unavailable
 from server.media.audio import decode_audio
 from server.media.decoded import DecodedStore
 from server.media.flights import Flights
-from server.media.image import decode_image, read_header
+from server.media.image import BYTES_PER_PIXEL, decode_image, read_header
 from server.media.item import MediaPart, ResolvedMedia
 from server.media.limits import MediaLimits, RequestBudget
 from server.media.named import Name, NamedMedia
@@ -27,7 +27,6 @@ from server.media.source import Encoded, SourceReader, has_data
 from server.media.workers import Job, Workers
 
 _BYTES_PER_SAMPLE = 8  # float32, in blocks and joined
-_BYTES_PER_PIXEL = 4  # how Pillow stores RGB
 
 
 class _Name(NamedTuple):
@@ -120,7 +119,7 @@ class MediaPipeline:
             image = decode_image(encoded.data)
             layout = self._processing.image_layout(*image.size, encoded.options)
             num_pixels = image.width * image.height
-            return _Decoded(image, _Known(layout, num_pixels), num_pixels * _BYTES_PER_PIXEL)
+            return _Decoded(image, _Known(layout, num_pixels), num_pixels * BYTES_PER_PIXEL)
         rate = self._processing.sampling_rate
         samples = decode_audio(encoded.data, rate, self.limits, is_cancelled)
         layout = self._processing.audio_layout(len(samples))
@@ -145,14 +144,14 @@ class MediaPipeline:
         return self._processing.prepare_audio(item)
 
     async def _cost(self, encoded: _Encoded, charge: Callable[[float], None] = lambda _: None) -> int:
-        """Decoded bytes at most. charge(pixels) is called once they are known; a sound's length never is
-        beforehand."""
+        """Bytes that decoding takes at most. charge(pixels) is called once they are known; a sound's length
+        never is beforehand."""
         if encoded.kind == "audio":
             return int(self.limits.max_audio_seconds * self._processing.sampling_rate) * _BYTES_PER_SAMPLE
         job = self._workers.start(lambda _: read_header(encoded.data, self.limits.max_image_pixels))
         header = await self._result(job, encoded.kind)
         charge(header.width * header.height)
-        return header.width * header.height * _BYTES_PER_PIXEL
+        return header.decoding_bytes
 
     async def _result(self, job: Job[Any], kind: str) -> Any:
         try:

@@ -2,10 +2,13 @@
 
 import hashlib
 import io
+import os
 import re
 import struct
 import time
 from datetime import timedelta
+from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -102,6 +105,45 @@ def transparent_pictures() -> dict[str, bytes]:
 @pytest.mark.parametrize("kind", transparent_pictures())
 def test_transparency_is_white(kind: str) -> None:
     assert (canonical(transparent_pictures()[kind]) == 255).all()
+
+
+@cache
+def kinds_of_pixels() -> dict[str, bytes]:
+    size = (1500, 1000)
+    picture, profile = factory.gradient(*size), ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB"))
+    clear = Image.merge("RGBA", (*picture.split(), picture.getchannel("R")))
+    more = {"icc_profile": profile.tobytes()}
+    row = b"\0" + np.arange(size[0], dtype=">u2").tobytes()
+    return {
+        "16 bits": factory.png(*size, 16, 0, row * size[1]),
+        "16 bits, one clear": factory.png(*size, 16, 0, row * size[1], (b"tRNS", b"\0\7")),
+        "RGB, one clear": factory.encode(picture, transparency=(1, 2, 3), **more),
+        "LA": factory.encode(clear.convert("LA"), **more),
+        "P": factory.encode(picture.quantize(16), transparency=0, **more),
+        "CMYK": factory.encode(picture.convert("CMYK"), "JPEG", progressive=True, **more),
+        "JPEG": factory.encode(picture, "JPEG", progressive=True, subsampling=0, **more),
+        "WEBP": factory.encode(clear, "WEBP", method=0, **more),
+        "WEBP lossless": factory.encode(clear, "WEBP", lossless=True, method=0, quality=0, **more),
+        "BMP": factory.encode(picture, "BMP"),
+    }
+
+
+@pytest.mark.parametrize("kind", kinds_of_pixels())
+def test_decoding_takes_no_more_than_is_reserved(kind: str) -> None:
+    encoded = kinds_of_pixels()[kind]
+    reserved = read_header(encoded, MAX_PIXELS).decoding_bytes
+    status, reset = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+    if not os.access(reset, os.W_OK):
+        pytest.skip("this system does not tell a process's peak")
+
+    def bytes_of(name: str) -> int:
+        return int(status.read_text().partition(f"{name}:")[2].split()[0]) << 10
+
+    reset.write_text("5")  # the peak begins anew
+    before = bytes_of("VmRSS")
+    image = decode_image(encoded)
+    assert bytes_of("VmHWM") - before <= reserved + (4 << 20)
+    assert type(image) is Image.Image, "the file's own object holds more than pixels"
 
 
 def test_half_transparency_is_blended() -> None:
