@@ -56,9 +56,9 @@ class Fetcher:
         self._slots = asyncio.Semaphore(rules.max_downloads)
         self._tls = ssl.create_default_context()
 
-    async def fetch(self, text: str, max_bytes: int) -> bytes:
-        """The body behind a URL. MediaError: `invalid_image_url` for a forbidden one, else
-        `failed_to_download_image`."""
+    async def fetch(self, text: str, max_bytes: int, charge: Callable[[int], None]) -> bytes:
+        """The body behind a URL. charge(num_bytes) is called as it arrives, and may refuse. MediaError:
+        `invalid_image_url` for a forbidden one, else `failed_to_download_image`."""
         if not self._hosts:
             message = "Remote media URLs are disabled on this server; send the media as a data URL."
             raise MediaError(message, "invalid_image_url")
@@ -66,7 +66,7 @@ class Fetcher:
         self._check(url)
         try:
             async with asyncio.timeout(self._rules.timeout_s), self._slots:
-                return await self._follow(url, max_bytes)
+                return await self._follow(url, max_bytes, charge)
         except TimeoutError:
             raise _failed("the download took too long") from None
         except (OSError, EOFError, httptools.HttpParserError, ValueError) as error:
@@ -74,9 +74,9 @@ class Fetcher:
                 raise
             raise _failed("the host could not be reached or broke off") from None
 
-    async def _follow(self, url: Url, max_bytes: int) -> bytes:
+    async def _follow(self, url: Url, max_bytes: int, charge: Callable[[int], None]) -> bytes:
         for _ in range(self._rules.max_redirects + 1):
-            response = await self._get(url, max_bytes)
+            response = await self._get(url, max_bytes, charge)
             if response.status == 200:
                 return bytes(response.body)
             if response.status not in _REDIRECTS:
@@ -97,7 +97,7 @@ class Fetcher:
             raise MediaError("The media URL's host is not at a public address.", "invalid_image_url")
         return addresses[0]
 
-    async def _get(self, url: Url, max_bytes: int) -> "_Response":
+    async def _get(self, url: Url, max_bytes: int, charge: Callable[[int], None]) -> "_Response":
         tls = self._tls if url.scheme == "https" else None
         reader, writer = await asyncio.open_connection(
             await self._address(url), url.port, ssl=tls, server_hostname=url.host if tls else None
@@ -110,7 +110,9 @@ class Fetcher:
                 if not data:
                     response.end_of_stream()
                     break
+                before = len(response.body)
                 response.feed(data)
+                charge(len(response.body) - before)
             return response
         finally:
             writer.transport.abort()

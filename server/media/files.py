@@ -3,6 +3,7 @@
 import os
 import stat
 from pathlib import Path
+from typing import BinaryIO, NamedTuple
 from urllib.parse import unquote
 
 from models.processing.base import MediaError
@@ -10,7 +11,22 @@ from models.processing.base import MediaError
 _OPEN = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
-def read_file(url: str, root: Path | None, max_bytes: int) -> bytes:
+class MediaFile(NamedTuple):
+    """An opened file: `read` it, or close it."""
+
+    file: BinaryIO
+    num_bytes: int
+
+    def read(self) -> bytes:
+        """No more than `num_bytes`, whatever has become of the file. Blocking; closes it."""
+        with self.file:
+            return self.file.read(self.num_bytes)
+
+    def close(self) -> None:
+        self.file.close()
+
+
+def open_file(url: str, root: Path | None, max_bytes: int) -> MediaFile:
     """The regular file behind a `file:///...` URL. Blocking: call it in a worker thread.
 
     What counts is where the path leads after all links. Every failure reads the same, so nothing can be
@@ -31,11 +47,11 @@ def read_file(url: str, root: Path | None, max_bytes: int) -> bytes:
         raise MediaError(
             "There is no such media file that this server may read.", "image_file_not_found"
         ) from None
-    with open(descriptor, "rb") as file:
-        data = file.read(max_bytes + 1)
-    if len(data) > max_bytes:
+    opened = MediaFile(os.fdopen(descriptor, "rb"), os.fstat(descriptor).st_size)
+    if opened.num_bytes > max_bytes:
+        opened.close()
         raise MediaError(f"The media file is larger than {max_bytes} bytes.", "image_file_too_large")
-    return data
+    return opened
 
 
 def _open_below(root: Path, inside: Path) -> int:

@@ -21,7 +21,7 @@ from models.processing.base import MediaError
 from server.lane import in_lane
 from server.media.audio import KNOWN_FORMATS
 from server.media.fetch import Fetcher, FetchRules
-from server.media.files import read_file
+from server.media.files import open_file
 from server.media.item import MediaPart
 
 _STRICT = "it is not strict base64: padded, without line breaks or blanks, as `base64 -w0` writes it"
@@ -46,8 +46,8 @@ class SourceReader:
         self._root = root
 
     async def read(self, part: MediaPart, max_bytes: int, charge: Callable[[int], None]) -> Encoded:
-        """charge(num_bytes) is called before more than that is held, and may refuse. MediaError for anything
-        wrong."""
+        """charge(num_bytes) is called before more than that is held (but for what comes in one piece from the
+        web), and may refuse. MediaError for anything wrong."""
         source = part.source
         if isinstance(source, bytes):
             return await _uploaded(source, part.kind, max_bytes, charge)
@@ -60,12 +60,19 @@ class SourceReader:
         if scheme.startswith("data:"):
             return await _from_base64(source, _data_start(source, part.kind), part.kind, max_bytes, charge)
         if scheme.startswith(("http:", "https:")):
-            data = await self._fetcher.fetch(source, max_bytes)
-        elif scheme.startswith("file:"):
-            data = await asyncio.to_thread(read_file, source, self._root, max_bytes)
-        else:
-            raise MediaError("The media URL must be a data, http or https URL.", "invalid_image_url")
-        return await _charged(data, charge)
+            return await _digested(await self._fetcher.fetch(source, max_bytes, charge))
+        if scheme.startswith("file:"):
+            return await _digested(await self._from_file(source, max_bytes, charge))
+        raise MediaError("The media URL must be a data, http or https URL.", "invalid_image_url")
+
+    async def _from_file(self, url: str, max_bytes: int, charge: Callable[[int], None]) -> bytes:
+        opened = await asyncio.to_thread(open_file, url, self._root, max_bytes)
+        try:
+            charge(opened.num_bytes)
+        except MediaError:
+            opened.close()
+            raise
+        return await asyncio.to_thread(opened.read)
 
 
 def has_data(part: MediaPart) -> bool:
@@ -87,11 +94,11 @@ async def _uploaded(data: bytes, kind: str, max_bytes: int, charge: Callable[[in
     if not data:
         raise _empty(kind)
     _check_size(len(data), kind, max_bytes)
-    return await _charged(data, charge)
-
-
-async def _charged(data: bytes, charge: Callable[[int], None]) -> Encoded:
     charge(len(data))
+    return await _digested(data)
+
+
+async def _digested(data: bytes) -> Encoded:
     return Encoded(data, await asyncio.to_thread(lambda: hashlib.sha256(data).digest()))
 
 

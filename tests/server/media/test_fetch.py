@@ -27,6 +27,7 @@ def fetch(
     allowed: Sequence[str] = ("pictures.example", "other.example"),
     max_bytes: int = 100_000,
     timeout_s: float = 5.0,
+    charge: Callable[[int], None] = lambda _: None,
 ) -> tuple[bytes | MediaError, list[str]]:
     """The outcome, and the requests that reached the server; `{port}` in the URL is its port."""
     seen: list[str] = []
@@ -57,7 +58,7 @@ def fetch(
         target = url.replace("pictures.example", f"pictures.example:{port}").replace("{port}", str(port))
         ports.append(port)
         try:
-            return await Fetcher(rules).fetch(target, max_bytes)
+            return await Fetcher(rules).fetch(target, max_bytes, charge)
         finally:
             server.close()
 
@@ -101,6 +102,30 @@ def test_bodies(response: bytes) -> None:
     assert seen[0].startswith("GET /a.png HTTP/1.1\r\nHost: pictures.example:")
     assert "Accept-Encoding: identity" in seen[0]
     assert "Cookie" not in seen[0]
+
+
+def test_what_arrives_is_charged_as_it_arrives() -> None:
+    """A body is broken off as soon as its request may hold no more."""
+    charged: list[int] = []
+
+    def charge(num_bytes: int) -> None:
+        charged.append(num_bytes)
+        if sum(charged) > 200_000:
+            raise MediaError("too much", "image_file_too_large")
+
+    async def endless(request: str, writer: asyncio.StreamWriter) -> None:
+        writer.write(answer("200 OK"))
+        while True:
+            writer.write(bytes(1000))
+            await writer.drain()
+
+    outcome, _ = fetch(endless, max_bytes=1 << 40, charge=charge)
+    assert code(outcome) == "image_file_too_large"
+    assert 200_000 < sum(charged) < 300_000
+    charged.clear()
+    outcome, _ = fetch(sends(answer("200 OK", body=BODY)), charge=charge)
+    assert outcome == BODY
+    assert sum(charged) == len(BODY)
 
 
 @pytest.mark.parametrize(
@@ -235,7 +260,7 @@ def test_name_is_resolved_once_for_each_hop() -> None:
             ["a.example"], [port], resolver=resolve, is_allowed_address=lambda a: a == "127.0.0.1"
         )
         async with server:
-            return await Fetcher(rules).fetch(f"http://a.example:{port}/", 100_000)
+            return await Fetcher(rules).fetch(f"http://a.example:{port}/", 100_000, lambda _: None)
 
     assert asyncio.run(run()) == BODY
     assert len(answers) == 1
@@ -283,7 +308,7 @@ def test_odd_urls_are_refused(url: str) -> None:
             raise AssertionError("must not be resolved")
 
         rules = FetchRules(["pictures.example"], resolver=resolve, is_allowed_address=lambda _: True)
-        return await Fetcher(rules).fetch(url, 1000)
+        return await Fetcher(rules).fetch(url, 1000, lambda _: None)
 
     with pytest.raises(MediaError) as caught:
         asyncio.run(run())

@@ -6,7 +6,11 @@ from pathlib import Path
 import pytest
 
 from models.processing.base import MediaError
-from server.media.files import read_file
+from server.media.files import open_file
+
+
+def read_file(url: str, root: Path | None, max_bytes: int) -> bytes:
+    return open_file(url, root, max_bytes).read()
 
 
 @pytest.fixture
@@ -85,6 +89,12 @@ def test_size(root: Path) -> None:
     with pytest.raises(MediaError) as caught:
         read_file(f"file://{root}/deep/b.png", root, 5)
     assert caught.value.code == "image_file_too_large"
+
+
+def test_a_file_that_grows_is_read_as_far_as_was_said(root: Path) -> None:
+    opened = open_file(f"file://{root}/deep/b.png", root, 100)
+    (root / "deep" / "b.png").write_bytes(b"deeper" * 100)
+    assert (opened.num_bytes, opened.read()) == (6, b"deeper")
 
 
 def test_no_descriptor_is_left(root: Path) -> None:

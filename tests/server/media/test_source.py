@@ -5,10 +5,12 @@ import base64
 import hashlib
 import os
 import time
+from pathlib import Path
 
 import pytest
 
 from models.processing.base import MediaError
+from server.media.files import MediaFile
 from server.media.item import MediaPart
 from server.media.source import Encoded, SourceReader
 
@@ -135,6 +137,21 @@ def test_size_is_refused_before_decoding() -> None:
 )
 def test_off_by_default(url: str) -> None:
     assert refusal(image(url)) == "invalid_image_url"
+
+
+def test_a_file_is_charged_before_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.png").write_bytes(DATA)
+    part, charged = image(f"file://{tmp_path}/a.png"), []
+    reader = SourceReader(root=tmp_path)
+    assert asyncio.run(reader.read(part, 1 << 20, charged.append)).data == DATA
+    assert charged == [len(DATA)]
+
+    def refuse(num_bytes: int) -> None:
+        raise MediaError("too much", "image_file_too_large")
+
+    monkeypatch.setattr(MediaFile, "read", None)
+    with pytest.raises(MediaError, match="too much"):
+        asyncio.run(reader.read(part, 1 << 20, refuse))
 
 
 def test_event_loop_stays_free() -> None:
