@@ -50,7 +50,7 @@ class KVPages:
     def copy(self, copies: Sequence[BlockCopy]) -> None:
         """Whole blocks in all layers, whatever order a back end keeps within them. All sources are read
         first: what lies between takes memory, of one layer at a time."""
-        sources, targets = (list(numbers) for numbers in zip(*copies, strict=True))
+        sources, targets = torch.tensor(copies, device=self.pages.device).T
         for layer in self.pages:
             layer[:, targets] = layer[:, sources]
 

@@ -1,7 +1,9 @@
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from kvcache.encodings import EncodingId
 from kvcache.keys import MediaKey
@@ -66,3 +68,21 @@ def test_copies_read_every_source_before_a_target_is_written() -> None:
     pages.pages += torch.arange(4.0)[:, None, None, None]
     pages.copy([BlockCopy(0, 1), BlockCopy(1, 3)])
     assert torch.equal(pages.pages[1, 1, :, 0, 0, 0], torch.tensor([0.0, 0.0, 2.0, 1.0]))
+
+
+class Uploads(TorchDispatchMode):
+    """Counts tensors that are made of numbers of the host."""
+
+    num = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.num += func is torch.ops.aten.lift_fresh.default
+        return func(*args, **(kwargs or {}))
+
+
+def test_the_numbers_of_copied_blocks_are_uploaded_once_for_all_layers() -> None:
+    """Each upload makes the host wait for the device."""
+    pages = KVPages(num_layers=5, num_blocks=4, num_kv_heads=1, head_dim=2, dtype=torch.float32, block_size=2)
+    with Uploads() as uploads:
+        pages.copy([BlockCopy(0, 1), BlockCopy(2, 3)])
+    assert uploads.num == 1
