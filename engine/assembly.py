@@ -81,7 +81,7 @@ def around(
             "answer depend on what is computed beside it; the fused layers of the back end native don't"
         )
     return_freed_memory()  # of weights that were packed
-    warm_up(model, runner.attention, blocks)
+    warm_up(runner, blocks)
     engine = Engine(
         runner,
         KVCacheManager(blocks),
