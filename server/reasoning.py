@@ -7,7 +7,7 @@ may itself write the opening token at the end of the prompt; then the answer beg
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from server.markers import unfinished
+from server.markers import MAX_HELD, unfinished
 
 OPEN, CLOSE = "<think>", "</think>"
 
@@ -57,7 +57,7 @@ class ReasoningSplitter:
     def _opened(self) -> bool:
         """True once it is known whether the answer begins with a thought."""
         start = self._held.lstrip()
-        if start != OPEN and OPEN.startswith(start):
+        if start != OPEN and OPEN.startswith(start) and len(self._held) <= MAX_HELD:
             return False
         if start.startswith(OPEN):
             self._state, self._held, self._trim = "inside", start.removeprefix(OPEN), True

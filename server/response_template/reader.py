@@ -9,6 +9,7 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from server.markers import MAX_HELD
 from server.reader import Read
 from server.response_template.casts import cast_arguments
 from server.response_template.regions import Event, ReadingFailed, Region, Regions
@@ -166,6 +167,8 @@ class _Edges:
     def push(self, text: str) -> str:
         text = self.held + text if self._begun else text.lstrip()
         told = text.rstrip()
+        if len(text) - len(told) > MAX_HELD:
+            told = text
         self._begun = self._begun or bool(told)
         self.held = text[len(told) :]
         return told

@@ -7,14 +7,12 @@ means.
 from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
+from server.markers import MAX_HELD
 from server.response_template.search_time import SearchTime
 from server.response_template.template import Field, ResponseTemplate
 
 _BEHIND = 1024
 """Characters kept of what is done with, for patterns that look back."""
-_MAX_HELD = 1 << 12
-"""Characters that a delimiter in the making may hold back. All are searched again with every piece of text,
-some patterns from each of them on."""
 
 
 class ReadingFailed(Exception):
@@ -80,7 +78,7 @@ class Regions:
     def push(self, text: str) -> Iterator[Event]:
         self._text += text
         yield from self._advance(at_end=False)
-        if len(self.rest) > _MAX_HELD:
+        if len(self.rest) > MAX_HELD:  # some patterns search from each of them on
             raise ReadingFailed
         if self._done > 8 * _BEHIND:
             self._num_cut += self._done - _BEHIND

@@ -14,7 +14,7 @@ import re
 import uuid
 from typing import Any, NamedTuple, NoReturn
 
-from server.markers import unfinished
+from server.markers import MAX_HELD, unfinished
 from server.tools.form import TAGGED
 from server.tools.json_scan import ObjectScanner
 
@@ -41,6 +41,8 @@ class ToolCallParser:
 
     def __init__(self) -> None:
         self._held = ""
+        self._num_searched = 0
+        """Characters of a call held back that were searched already."""
         self._state = "text"
         self._scanner = ObjectScanner()
         self.num_calls = 0
@@ -81,22 +83,25 @@ class ToolCallParser:
             self._held = self._held.lstrip()
         text, opening, rest = self._held.partition(OPEN)
         if opening:
-            self._state, self._held = "head", rest
+            self._state, self._held, self._num_searched = "head", rest, 0
             return text.rstrip()
-        end = len(text[: unfinished(text, OPEN)].rstrip())
+        end = unfinished(text, OPEN)
+        end = max(len(text[:end].rstrip()), end - MAX_HELD)
         self._held = text[end:]
         return text[:end]
 
     def _head(self, calls: list[ToolDelta]) -> str:
-        head = _HEAD.match(self._held)
+        """A head longer than MAX_HELD is not looked for: such a call is told once it is whole."""
+        head = _HEAD.match(self._held, 0, MAX_HELD) if self._num_searched < MAX_HELD else None
         if head is not None and (name := _json(head[1])) is not None and _is_sound(name):
             calls.append(self._begin(name, ""))
             self._state, self._held, self._scanner = "arguments", self._held[head.end() :], ObjectScanner()
             return ""
-        body, closing, rest = self._held.partition(CLOSE)
-        if not closing:
+        end = self._held.find(CLOSE, max(0, self._num_searched - len(CLOSE)))
+        self._num_searched = len(self._held)
+        if end < 0:
             return ""
-        self._state, self._held = "text", rest
+        body, self._held, self._state = self._held[:end], self._held[end + len(CLOSE) :], "text"
         return "" if self._whole_call(body, calls) else OPEN + body + CLOSE
 
     def _arguments(self, calls: list[ToolDelta]) -> None:
@@ -112,6 +117,8 @@ class ToolCallParser:
         _, closing, rest = self._held.partition(CLOSE)
         if closing:
             self._state, self._held = "text", rest
+        else:
+            self._held = self._held[unfinished(self._held, CLOSE) :]
 
     def _whole_call(self, body: str, calls: list[ToolDelta]) -> bool:
         """A call whose keys came in another order, or whose arguments are a string or missing."""

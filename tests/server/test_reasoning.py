@@ -36,3 +36,10 @@ def test_a_prompt_may_open_the_thought() -> None:
     assert tokens.opened_by([1, 2, 7, 3])
     assert not tokens.opened_by([1, 7, 2, 8])
     assert not tokens.opened_by([7, *[1] * 20])
+
+
+def test_blanks_are_not_held_without_end() -> None:
+    splitter, blanks = ReasoningSplitter(inside=False), "\n" * 10_000
+    told = "".join(splitter.push(char).content for char in blanks)
+    assert told + splitter.finish().content == blanks
+    assert told

@@ -1,6 +1,7 @@
 """Tool calls: read from text in any pieces, streamed as clients join them, and forced by a grammar."""
 
 import json
+import re
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from llguidance import LLMatcher
 
 from engine.grammar import GrammarCompiler, Vocabulary
 from server.grammar_worker import fault
+from server.markers import MAX_HELD
+from server.tools import parser as parser_module
 from server.tools.grammar import TAGS, forced_call, strict_calls
 from server.tools.parser import ToolCallParser
 from tests.checkpoints import write_tokenizer
@@ -93,6 +96,58 @@ def test_calls_are_read_alike_in_any_pieces(
         assert json.loads("".join(d.arguments for d in deltas if d.number == index)) == arguments
 
 
+class CountedHead:
+    """The pattern of a call's head, and how many characters it was shown."""
+
+    def __init__(self, pattern: re.Pattern[str]) -> None:
+        self._pattern = pattern
+        self.num_shown = 0
+
+    def match(self, text: str, start: int = 0, end: int = 1 << 30) -> re.Match[str] | None:
+        self.num_shown += min(len(text), end) - start
+        return self._pattern.match(text, start, end)
+
+
+def test_what_a_call_never_becomes_is_not_searched_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    def num_shown(length: int) -> int:
+        counted = CountedHead(parser_module._HEAD)
+        with monkeypatch.context() as patch:
+            patch.setattr(parser_module, "_HEAD", counted)
+            parser, text = ToolCallParser(), '<tool_call>{"name": "' + "x" * length
+            for char in text:
+                assert parser.push(char) == ("", [])
+                assert parser._num_searched == len(parser._held) or parser._state == "text"
+            assert parser.finish().content == text
+        return counted.num_shown
+
+    assert num_shown(5_000) == num_shown(20_000) > 0
+
+
+@pytest.mark.parametrize(
+    "keys", ['"arguments": {"a": "%s"}, "name": "f"', '"name": "f", "arguments": {"a": "%s"}']
+)
+@pytest.mark.parametrize("size", [1, 1000, 20_000])
+def test_long_calls_in_any_order_of_keys_are_calls(keys: str, size: int) -> None:
+    text = "<tool_call>{" + keys % ("x" * 10_000) + "}</tool_call>"
+    parser = ToolCallParser()
+    deltas = [d for start in range(0, len(text), size) for d in parser.push(text[start : start + size]).calls]
+    assert json.loads("".join(delta.arguments for delta in deltas)) == {"a": "x" * 10_000}
+
+
+@pytest.mark.parametrize(
+    ("begun", "told"),
+    [("", "\n" * 10_000), ("Hello", "\n" * 10_000), (call("f", {}).removesuffix("</tool_call>"), "")],
+)
+def test_blanks_are_not_held_without_end(begun: str, told: str) -> None:
+    parser = ToolCallParser()
+    parser.push(begun)
+    found = ""
+    for _ in range(10_000):
+        found += parser.push("\n").content
+        assert len(parser._held) <= MAX_HELD
+    assert found + parser.finish().content == told
+
+
 def test_calls_are_streamed_as_the_official_client_joins_them() -> None:
     bench = Bench(
         call("weather", {"city": "Zürich"})
@@ -135,7 +190,7 @@ def test_only_one_call_where_calls_may_not_be_parallel() -> None:
     ]
     assert len(ids) == 1
     assert found[-1]["choices"][0]["finish_reason"] == "tool_calls"
-    assert bench.engine.num_aborted == 1
+    assert (len(bench.engine.stopped), bench.engine.num_aborted) == (1, 0)
 
 
 def test_none_neither_offers_nor_reads_tools() -> None:
