@@ -37,9 +37,9 @@ class TokenReport:
         return _shown(self._logprobs.chosen)
 
     def top(self) -> dict[str, float]:
-        """Best first; of two tokens with the same text the better one."""
+        """Best first, and always the token itself; of two tokens with the same text the better one."""
         texts: dict[str, float] = {}
-        for token_id, logprob in self._logprobs.top:
+        for token_id, logprob in (*self._logprobs.top, (self.token_id, self._logprobs.chosen)):
             text = self._names.token_bytes(token_id).decode("utf-8", "replace")
             texts.setdefault(text, _shown(logprob))
         return texts

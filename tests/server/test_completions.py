@@ -8,6 +8,7 @@ import httpx
 import openai
 import pytest
 
+from engine.messages import TokenLogprobs, TokensGenerated
 from tests.server.chat_client import client
 from tests.server.fakes import VOCAB_SIZE, Bench, chat, say
 from tests.server.live import serving
@@ -88,6 +89,22 @@ def test_logprobs_have_offsets() -> None:
     assert logprobs["text_offset"] == [0, 1, 2, 3, 4]
     assert logprobs["token_logprobs"] == [-0.5] * 5
     assert logprobs["top_logprobs"][0] == {"H": -0.5, "A": -1.5}
+
+
+@pytest.mark.parametrize(
+    ("top", "shown"),
+    [
+        (((65, -0.1), (66, -0.2)), {"A": -0.1, "B": -0.2, "H": -7.0}),
+        (((65, -0.1), (ord("H"), -7.0)), {"A": -0.1, "H": -7.0}),
+        ((), {"H": -7.0}),
+    ],
+)
+def test_the_token_itself_is_always_among_the_best(top: Any, shown: dict[str, float]) -> None:
+    event = TokensGenerated("", 0, (ord("H"),), "length", 0, (TokenLogprobs(-7.0, top),))
+    asked = completion(logprobs=len(top))
+    (choice,) = ask(Bench(lambda _: [event]), "/v1/completions", asked).json()["choices"]
+    (found,) = choice["logprobs"]["top_logprobs"]
+    assert list(found.items()) == list(shown.items())
 
 
 @pytest.mark.parametrize(
