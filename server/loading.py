@@ -28,6 +28,7 @@ from server.response_template.delimiter import ResponseTemplateError
 from server.response_template.template import ResponseTemplate
 from server.runtime import Runtime
 from server.settings import Settings
+from server.template import variables_of
 from server.tokenizer import Tokenizer
 from server.tools.form import TAGGED
 from server.tools.grammar import TAGS
@@ -127,6 +128,7 @@ def _runtime(settings: Settings, checkpoint: Checkpoint, front: _Front, engine: 
         supports_tools="tools" in chat_template,
         max_token_chars=tokenizer.max_token_chars,
         tag_ids={tag: token_id for tag, token_id in tag_ids.items() if token_id not in eos_token_ids},
+        template_variables=variables_of(chat_template),
         call_form=call_form(template) if template is not None else TAGGED,
         transcription_prompt=instruction(settings, checkpoint.generation_config),
     )

@@ -1,9 +1,10 @@
 """What an answer's text says: thought, content and tool calls, told apart while the text comes.
 
-Two readers: by tags that many models share, and by a checkpoint's own response template (see
-`server.response_template.reader`).
+By tags that many models share, or by a checkpoint's own response template (see
+`server.response_template.reader`); calls or structured text by how they begin.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from server.reasoning import ReasoningSplitter
@@ -74,3 +75,39 @@ class TagReader:
     @property
     def num_complete(self) -> int:
         return self._calls.num_complete if self._calls is not None else 0
+
+
+class CallsOrAnswer:
+    """For an answer that a grammar makes either calls or structured text: which of them, its beginning says.
+    Structured text is not looked through for marks: its strings may hold them."""
+
+    def __init__(self, opening: str, make_call_reader: Callable[[], Reader]) -> None:
+        self._opening = opening
+        self._make_call_reader = make_call_reader
+        self._held = ""
+        self._reader: Reader | None = None
+
+    def push(self, text: str) -> Read:
+        if self._reader is None:
+            self._held += text
+            begun = self._held[: len(self._opening)]
+            if begun != self._opening and self._opening.startswith(begun):
+                return Read()
+            self._reader = self._make_call_reader() if begun == self._opening else TagReader()
+            text, self._held = self._held, ""
+        return self._reader.push(text)
+
+    def finish(self) -> Read:
+        return Read(self._held) if self._reader is None else self._reader.finish()
+
+    @property
+    def inside_thought(self) -> bool:
+        return False
+
+    @property
+    def num_calls(self) -> int:
+        return self._reader.num_calls if self._reader is not None else 0
+
+    @property
+    def num_complete(self) -> int:
+        return self._reader.num_complete if self._reader is not None else 0

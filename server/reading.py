@@ -4,11 +4,12 @@ from dataclasses import replace
 from typing import Any
 
 from server.choice import Reading
-from server.reader import TagReader
+from server.reader import CallsOrAnswer, TagReader
 from server.response_template.reader import CALLS, TemplateReader
 from server.response_template.search_time import SearchTime
 from server.response_template.template import ResponseTemplate
 from server.runtime import Runtime
+from server.tools.form import TAGGED
 from server.validated import AnswerOptions, ModelFacts, ValidatedChat
 
 _PROMPT_TAIL = 512
@@ -25,6 +26,14 @@ def plain_reading(runtime: Runtime, options: AnswerOptions) -> Reading:
 
 
 def chat_reading(runtime: Runtime, request: ValidatedChat, prompt_ids: list[int]) -> Reading:
+    reading = _chat_reading(runtime, request, prompt_ids)
+    if not request.calls_or_answer:
+        return reading
+    opening = (runtime.facts.call_form or TAGGED).opening
+    return replace(reading, make_reader=lambda: CallsOrAnswer(opening, reading.make_reader))
+
+
+def _chat_reading(runtime: Runtime, request: ValidatedChat, prompt_ids: list[int]) -> Reading:
     """By the checkpoint's response template where it has one; but what a grammar has forced is read as the
     grammar has it."""
     tools = request.conversation.tools

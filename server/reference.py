@@ -44,7 +44,8 @@ refused too, unless `--allow-unknown-fields` is set.
   `<tool_call>{"name": ..., "arguments": {...}}</tool_call>`. What does not parse is content.
 - A forced tool call, and a `strict` tool, are enforced by a grammar: in the response template's form where
   that is one object of JSON between two fixed marks, else in the form above, in which only forced calls can
-  be had: `strict` is then refused. With a grammar for the whole answer there are no thoughts.
+  be had: `strict` is then refused, and so is a structured answer beside tools. With a grammar for the whole
+  answer there are no thoughts.
 - JSON that a schema forces is written in one way, `{"a": 1, "b": [2]}`: a space after comma and colon, no
   other blanks.
 

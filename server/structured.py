@@ -50,7 +50,8 @@ def structured_grammar(wanted: StructuredOutputs) -> tuple[Grammar, str]:
 async def check(
     trials: GrammarTrials, grammar: Grammar, param: str, tools: Sequence[Mapping[str, Any]] = ()
 ) -> None:
-    """BadRequest if the grammar can't be enforced, with the name of the tool at fault."""
+    """BadRequest if the grammar can't be enforced, with the name of the tool at fault. tools: those that the
+    model is shown."""
     if len(grammar.definition) > MAX_GRAMMAR_CHARS:
         raise BadRequest(
             f"{param}: longer than {MAX_GRAMMAR_CHARS} characters.", param=param, code="invalid_grammar"
@@ -62,9 +63,10 @@ async def check(
         # Only whoever wrote the grammar knows its lines; the others gave a part of it.
         shown = fault if param == OWN_GRAMMAR else _PLACE.sub("", fault)
         reason = " ".join(shown.split()).removesuffix(" ^")[:300]
-        culprit = await _culprit(trials, tools) if param == "tools" and fault != TOO_COSTLY else ""
+        culprit = await _culprit(trials, tools) if fault != TOO_COSTLY else ""
+        place = "tools" if culprit else param
         raise BadRequest(
-            f"{param}: {culprit}can't be enforced: {reason}", param=param, code="invalid_grammar"
+            f"{place}: {culprit}can't be enforced: {reason}", param=place, code="invalid_grammar"
         )
 
 

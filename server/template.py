@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any, NoReturn
 
 import jinja2
-from jinja2 import nodes
+from jinja2 import meta, nodes
 from jinja2.ext import Extension, loopcontrols
 from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -79,6 +79,11 @@ class ChatTemplate:
         except Exception:  # a template can raise whatever its expressions raise
             raise TemplateError("The model's chat template can't render these messages.") from None
         return "".join(pieces)
+
+
+def variables_of(source: str) -> frozenset[str]:
+    """What a template reads that it does not set itself. jinja2.TemplateError if it does not compile."""
+    return frozenset(meta.find_undeclared_variables(_environment().parse(source)))
 
 
 class _Refusal(jinja2.TemplateError):

@@ -5,6 +5,7 @@ import secrets
 
 from engine.messages import Grammar, SamplingParams
 from server.conversation import conversation_of
+from server.effort import with_effort
 from server.errors import BadRequest, NotFound
 from server.schema.chat import ChatRequest
 from server.schema.sampling import SamplingFields
@@ -18,21 +19,23 @@ MAX_STOP_STRINGS = 4
 def validate_chat(request: ChatRequest, facts: ModelFacts, max_media_items: int) -> ValidatedChat:
     """BadRequest or NotFound, naming the field."""
     check_model(request.model, facts)
-    plan = plan_tools(request.tools, request.tool_choice, request.parallel_tool_calls is not False, facts)
-    grammar, grammar_param = _answer_grammar(request)
-    if grammar is not None and plan.offered:
-        field = grammar_param.partition(".")[0]
-        raise BadRequest(f"{field} and tools can't be combined.", param=field)
+    answer, answer_param = _answer_grammar(request)
+    parallel = request.parallel_tool_calls is not False
+    plan = plan_tools(request.tools, request.tool_choice, parallel, facts, answer)
+    if request.structured_outputs is not None and plan.offered:
+        raise BadRequest("structured_outputs and tools can't be combined.", param="structured_outputs")
+    kwargs = with_effort(
+        request.reasoning_effort, request.chat_template_kwargs, facts.template_variables, "reasoning_effort"
+    )
     return ValidatedChat(
-        conversation=conversation_of(
-            request.messages, plan.rendered, request.chat_template_kwargs, facts, max_media_items
-        ),
+        conversation=conversation_of(request.messages, plan.rendered, kwargs, facts, max_media_items),
         options=answer_options(request, facts, _max_tokens(request), _num_top_logprobs(request)),
         model=request.model,
-        grammar=plan.grammar or grammar,
-        grammar_param="tools" if plan.grammar else grammar_param,
+        grammar=plan.grammar,
+        grammar_param="tools" if plan.of_tools else answer_param,
         single_tool_call=plan.single_call,
         lazy_grammar=plan.lazy,
+        calls_or_answer=plan.or_answer,
     )
 
 

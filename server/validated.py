@@ -30,6 +30,8 @@ class ModelFacts(NamedTuple):
     """Tags of calls, thoughts and the like that are single tokens of this model."""
     call_form: CallForm | None = TAGGED
     """How the model writes calls; None: in a way that no grammar can enforce."""
+    template_variables: frozenset[str] = frozenset()
+    """What the chat template reads."""
     transcription_prompt: str = ""
     """What a sound that is to be transcribed is sent with."""
 
@@ -83,3 +85,5 @@ class ValidatedChat:
     single_tool_call: bool
     lazy_grammar: bool = False
     """The grammar leaves free what is said before and between tool calls, thoughts included."""
+    calls_or_answer: bool = False
+    """The grammar makes the whole answer either tool calls or structured text."""

@@ -7,6 +7,7 @@ again, so that the template writes what the model wrote and the cache finds it.
 from typing import Any
 
 from server.conversation import check_media, checked_kwargs, image_ref, text_content, tool_call
+from server.effort import with_effort
 from server.errors import BadRequest
 from server.responses.namespaces import flat_name
 from server.schema.chat import RefusalPart
@@ -29,7 +30,10 @@ def conversation_of(
     request: ResponseRequest, tools: list[dict[str, Any]] | None, facts: ModelFacts, max_media_items: int
 ) -> Conversation:
     """BadRequest where items do not fit together, or hold media that the model can't take."""
-    kwargs = checked_kwargs(request.chat_template_kwargs)
+    effort = request.reasoning.effort if request.reasoning else None
+    kwargs = checked_kwargs(
+        with_effort(effort, request.chat_template_kwargs, facts.template_variables, "reasoning.effort")
+    )
     messages = _Messages()
     if request.instructions:
         messages.add({"role": "system", "content": request.instructions})

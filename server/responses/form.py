@@ -93,7 +93,10 @@ def _echo(request: ResponseRequest) -> dict[str, Any]:
         "tools": [tool.model_dump(exclude={"output_schema"}) for tool in request.tools or ()],
         "tool_choice": choice if isinstance(choice, str) else choice.model_dump() if choice else "auto",
         "parallel_tool_calls": request.parallel_tool_calls,
-        "reasoning": request.reasoning or {"effort": None, "summary": None},
+        "reasoning": {
+            "effort": request.reasoning.effort if request.reasoning else None,
+            "summary": request.reasoning.summary if request.reasoning else None,
+        },
         "metadata": request.metadata or {},
         "user": request.user,
         "safety_identifier": request.safety_identifier,

@@ -35,10 +35,8 @@ def validate_response(
         _tool_choice(request),
         request.parallel_tool_calls,
         facts,
+        _grammar(request.text.format if request.text else None),
     )
-    grammar = _grammar(request.text.format if request.text else None)
-    if grammar is not None and plan.offered:
-        raise BadRequest("text.format and tools can't be combined.", param="text.format")
     sampling = SamplingFields.model_construct(
         temperature=request.temperature,
         top_p=request.top_p,
@@ -54,10 +52,11 @@ def validate_response(
             sampling, facts, max_tokens, request.top_logprobs if wants_logprobs(request) else None
         ),
         model=request.model,
-        grammar=plan.grammar or grammar,
-        grammar_param="tools" if plan.grammar else "text.format.schema",
+        grammar=plan.grammar,
+        grammar_param="tools" if plan.of_tools else "text.format.schema",
         single_tool_call=plan.single_call,
         lazy_grammar=plan.lazy,
+        calls_or_answer=plan.or_answer,
     )
 
 

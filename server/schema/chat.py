@@ -7,7 +7,7 @@ from pydantic import Discriminator, Field, StringConstraints, Tag
 
 from server.schema import format_fields, message_fields, request_fields, tool_fields
 from server.schema.hints import Hints
-from server.schema.sampling import SamplingFields
+from server.schema.sampling import Effort, SamplingFields
 from server.schema.wire import Wire, told_apart_by
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9_-]{1,64}$")]
@@ -246,4 +246,5 @@ class ChatRequest(SamplingFields, Hints):
     tool_choice: ToolChoice | None = None
     parallel_tool_calls: bool | None = None
     prediction: dict[str, Any] | None = None
+    reasoning_effort: Effort | None = None
     chat_template_kwargs: dict[str, Any] | None = Field(None, max_length=32)

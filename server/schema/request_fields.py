@@ -49,7 +49,9 @@ CHAT = Section(
         honoured("top_logprobs", "0 to 20; needs `logprobs`"),
         honoured(
             "response_format",
-            "`text`, `json_object` or `json_schema`; a schema is always enforced, strict or not",
+            "`text`, `json_object` or `json_schema`; a schema is always enforced, strict or not. Beside "
+            "`tools` an answer is calls or of this form, unless `tool_choice` forces a call; refused there "
+            "where the model writes calls in a form that can't be enforced",
         ),
         honoured("tools", "functions; where the model's chat template has no place for tools, refused"),
         honoured("tool_choice", "`none`, `auto`, `required`, a named function or `allowed_tools`"),
@@ -67,9 +69,11 @@ CHAT = Section(
         refused("modalities", "answers are text", (["text"],)),
         refused("audio", "answers are text"),
         refused("moderation", "there is no moderation model"),
-        refused(
+        honoured(
             "reasoning_effort",
-            "models differ: use `chat_template_kwargs`, which the model's own template reads",
+            "given to the chat template where it reads `reasoning_effort`; where it reads `enable_thinking` "
+            "or `thinking`, `none` is off and anything else on; where it reads none of them, only the "
+            "default, `medium`, is accepted",
         ),
         refused("verbosity", "open models have no such setting", ("medium",)),
         refused("web_search_options", "there is no web search"),
@@ -96,7 +100,7 @@ COMPLETION = Section(
         honoured("prompt", "a string, strings, token ids, or lists of token ids; at most 128 prompts"),
         *_SAMPLING,
         honoured("max_tokens", "at least 1, default 16; capped at what the context leaves"),
-        honoured("logprobs", "0 to 5"),
+        honoured("logprobs", "0 to 5; of each token that many best, and the token itself"),
         refused("best_of", "answers are not ranked", (1,)),
         refused("echo", "the prompt is not repeated", (False,)),
         refused("suffix", "models that fill in the middle are not supported", ("",)),

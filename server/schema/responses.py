@@ -8,7 +8,7 @@ from server.schema import responses_fields as fields
 from server.schema.chat import Name, tool_choice_form
 from server.schema.hints import Hints
 from server.schema.response_items import InputItem, only, text_or
-from server.schema.sampling import CacheSalt
+from server.schema.sampling import CacheSalt, Effort
 from server.schema.wire import Wire, told_apart_by
 
 
@@ -73,6 +73,13 @@ class TextOptions(Wire):
     format: TextFormat | None = None
 
 
+class Reasoning(Wire):
+    section = fields.REASONING
+    effort: Effort | None = None
+    summary: Literal["auto", "concise", "detailed"] | None = None
+    generate_summary: Literal["auto", "concise", "detailed"] | None = None
+
+
 class ResponseStreamOptions(Wire):
     section = fields.RESPONSE_STREAM_OPTIONS
     include_obfuscation: bool | None = None
@@ -110,7 +117,7 @@ class ResponseRequest(Hints):
     parallel_tool_calls: bool = True
     top_logprobs: int = Field(0, ge=0, le=20)
     include: list[Includable] | None = Field(None, max_length=64)
-    reasoning: dict[str, Any] | None = Field(None, max_length=16)
+    reasoning: Reasoning | None = None
     user: str | None = Field(None, max_length=4096)
     client_metadata: dict[str, Any] | None = Field(None, max_length=64)
     max_tool_calls: int | None = Field(None, ge=1)

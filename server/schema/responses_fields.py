@@ -38,9 +38,7 @@ RESPONSE = Section(
             "and reasoning is text that needs no `encrypted_content`",
         ),
         Field("metadata", "honoured", "comes back in the response; not stored"),
-        Field(
-            "reasoning", "harmless", "models differ: use `chat_template_kwargs`; comes back as it was sent"
-        ),
+        Field("reasoning", "honoured"),
         Field("user", "harmless", "comes back; tenants come from API keys"),
         Field("client_metadata", "harmless", "what an agent says of itself; not used", extension=True),
         Field("safety_identifier", "harmless", "comes back"),
@@ -75,10 +73,20 @@ RESPONSE = Section(
 RESPONSE_STREAM_OPTIONS = Section(
     "stream_options of a response", (Field("include_obfuscation", "harmless", "events are never padded"),)
 )
+REASONING = Section(
+    "reasoning",
+    (
+        Field("effort", "honoured", "as `reasoning_effort` of chat"),
+        Field("summary", "harmless", "comes back; thoughts are given whole, so nothing is summed up"),
+        Field("generate_summary", "harmless", "deprecated name of `summary`"),
+        Field("context", "refused", "which earlier thoughts count is for the chat template", ("auto",)),
+        Field("mode", "refused", "there is one mode", ("standard",)),
+    ),
+)
 TEXT = Section(
     "text",
     (
-        Field("format", "honoured", "`text`, `json_object` or `json_schema`"),
+        Field("format", "honoured", "`text`, `json_object` or `json_schema`; with `tools` as for chat"),
         Field("verbosity", "refused", "open models have no such setting", ("medium",)),
     ),
 )

@@ -1,6 +1,6 @@
 """The fields that both completion endpoints share: how tokens are chosen, how many answers, and streaming."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
@@ -8,6 +8,7 @@ from server.schema import request_fields
 from server.schema.wire import Wire
 
 StopString = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 CacheSalt = Annotated[str, StringConstraints(pattern=r"^[\x21-\x7e]{1,256}$")]
 
 

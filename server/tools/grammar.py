@@ -14,6 +14,7 @@ TAGS = (TAGGED.opening, TAGGED.closing, THINK_OPEN, THINK_CLOSE)
 NO_TAGS: Mapping[str, int] = MappingProxyType({})
 MAX_PARALLEL_CALLS = 16
 
+ANY_OBJECT = '{"type": "object"}'
 COMPACT = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
 """JSON is written one way only, so that a weak model can't fill its answer with blanks."""
 
@@ -26,11 +27,23 @@ def forced_call(
 ) -> Grammar:
     """At least one call of one of `functions` (OpenAI's function objects), and nothing else. Rules in
     Lark's notation. tag_ids: the tags that are single tokens of this model, which are named by id."""
-    more = f' ("\\n" call){{0,{MAX_PARALLEL_CALLS - 1}}}' if parallel else ""
+    rules = ["start: calls", *_calls(functions, parallel, tag_ids, form)]
+    return Grammar("lark", "\n".join(rules) + "\n")
+
+
+def calls_or_answer(
+    functions: Sequence[dict[str, Any]],
+    parallel: bool,
+    answer: Grammar,
+    tag_ids: Mapping[str, int] = NO_TAGS,
+    form: CallForm = TAGGED,
+) -> Grammar:
+    """What `forced_call` allows, or else a whole answer. answer: its JSON, by schema or any object."""
+    schema = ANY_OBJECT if answer.kind == "json_object" else answer.definition
     rules = [
-        f"start: call{more}",
-        f"call: {_tag(form.opening, tag_ids)} body",
-        *_bodies(functions, tag_ids, form),
+        "start: calls | answer",
+        f"answer: %json {schema}",
+        *_calls(functions, parallel, tag_ids, form),
     ]
     return Grammar("lark", "\n".join(rules) + "\n")
 
@@ -53,6 +66,15 @@ def strict_calls(
         *_bodies(functions, tag_ids, form),
     ]
     return Grammar("lark", "\n".join(rules) + "\n")
+
+
+def _calls(
+    functions: Sequence[dict[str, Any]], parallel: bool, tag_ids: Mapping[str, int], form: CallForm
+) -> Iterator[str]:
+    more = f' ("\\n" call){{0,{MAX_PARALLEL_CALLS - 1}}}' if parallel else ""
+    yield f"calls: call{more}"
+    yield f"call: {_tag(form.opening, tag_ids)} body"
+    yield from _bodies(functions, tag_ids, form)
 
 
 def _tag(tag: str, tag_ids: Mapping[str, int]) -> str:

@@ -7,18 +7,21 @@ from engine.messages import Grammar
 from server.errors import BadRequest
 from server.schema.chat import AllowedToolsChoice, NamedToolChoice, Tool, ToolChoice
 from server.tools.form import TAGGED
-from server.tools.grammar import forced_call, strict_calls
+from server.tools.grammar import calls_or_answer, forced_call, strict_calls
 from server.validated import ModelFacts
 
 
 class ToolPlan(NamedTuple):
-    """offered: the function objects that the model is shown. grammar: what forces a call or, where `lazy`,
-    only the form of calls; None where neither is asked for."""
+    """offered: the function objects that the model is shown. grammar: what binds the answer; None where
+    nothing does. lazy: it binds only the form of calls. or_answer: calls or a structured answer. of_tools:
+    it comes from the tools alone."""
 
     offered: list[dict[str, Any]]
     grammar: Grammar | None
     single_call: bool
     lazy: bool = False
+    or_answer: bool = False
+    of_tools: bool = False
 
     @property
     def rendered(self) -> list[dict[str, Any]] | None:
@@ -27,29 +30,43 @@ class ToolPlan(NamedTuple):
 
 
 def plan_tools(
-    tools: list[Tool] | None, choice: ToolChoice | None, parallel: bool, facts: ModelFacts
+    tools: list[Tool] | None,
+    choice: ToolChoice | None,
+    parallel: bool,
+    facts: ModelFacts,
+    answer: Grammar | None = None,
 ) -> ToolPlan:
-    """BadRequest where tools, choice and model do not fit. parallel: more than one call is allowed."""
+    """BadRequest where tools, choice and model do not fit. parallel: more than one call is allowed. answer:
+    the JSON that an answer without calls must be."""
     offered, forced = _offered_tools(tools, choice, facts)
-    grammar = None
-    lazy = not forced and any(
-        tool.function.strict and any(tool.function.name == function["name"] for function in offered)
-        for tool in tools or ()
-    )
-    if lazy and facts.call_form is None:
-        raise BadRequest(
-            "This model writes calls in a form for which `strict` can't be enforced; leave it out, or force "
-            "a call with tool_choice.",
-            param="tools",
-            code="unsupported_parameter",
-        )
-    if lazy:
-        grammar = strict_calls(offered, facts.tag_ids, facts.call_form or TAGGED)
-    elif offered and forced:
+    single = not parallel or isinstance(forced, str)
+    if not offered:
+        return ToolPlan(offered, answer, single)
+    form = facts.call_form or TAGGED
+    if forced:
         functions = [function for function in offered if forced is True or function["name"] == forced]
-        several = parallel and forced is True
-        grammar = forced_call(functions, several, facts.tag_ids, facts.call_form or TAGGED)
-    return ToolPlan(offered, grammar, not parallel or isinstance(forced, str), lazy)
+        grammar = forced_call(functions, not single, facts.tag_ids, form)
+        return ToolPlan(offered, grammar, single, of_tools=True)
+    names = {function["name"] for function in offered}
+    strict = any(tool.function.strict and tool.function.name in names for tool in tools or ())
+    if facts.call_form is None and (strict or answer is not None):
+        raise _unenforceable("`strict`" if strict else "a structured answer beside tools")
+    if answer is not None:
+        grammar = calls_or_answer(offered, parallel, answer, facts.tag_ids, form)
+        return ToolPlan(offered, grammar, single, or_answer=True)
+    if strict:
+        grammar = strict_calls(offered, facts.tag_ids, form)
+        return ToolPlan(offered, grammar, single, lazy=True, of_tools=True)
+    return ToolPlan(offered, None, single)
+
+
+def _unenforceable(what: str) -> BadRequest:
+    return BadRequest(
+        f"This model writes calls in a form for which {what} can't be enforced; leave it out, or force a "
+        "call with tool_choice.",
+        param="tools",
+        code="unsupported_parameter",
+    )
 
 
 def _offered_tools(

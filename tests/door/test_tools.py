@@ -135,6 +135,36 @@ def test_strict_leaves_text_free(caller: Door) -> None:
     assert loose.message.content
 
 
+ANSWER = {
+    "type": "json_schema",
+    "json_schema": {
+        "name": "colour",
+        "schema": {
+            "type": "object",
+            "properties": {"colour": {"enum": ["red", "blue"]}},
+            "required": ["colour"],
+            "additionalProperties": False,
+        },
+    },
+}
+
+
+@pytest.mark.parametrize("tool", [WEATHER, STRICT], ids=["loose", "strict"])
+def test_calls_or_a_structured_answer(caller: Door, tool: dict) -> None:
+    """The bias decides which of them the model begins; either follows its schema."""
+    for bias in (100, -100):
+        options = {"logit_bias": {str(opening(caller)): bias}, "parallel_tool_calls": False}
+        answer = ask(caller, tools=[tool], response_format=ANSWER, **options).choices[0]
+        if bias > 0:
+            assert (answer.finish_reason, answer.message.content) == ("tool_calls", None)
+            (call,) = answer.message.tool_calls or ()
+            assert call.type == "function"
+            check_weather(call.function.arguments)
+        else:
+            assert (answer.finish_reason, answer.message.tool_calls) == ("stop", None)
+            assert json.loads(answer.message.content or "")["colour"] in ("red", "blue")
+
+
 def test_a_conversation_with_results_goes_on(caller: Door) -> None:
     call = {
         "id": "call_1",

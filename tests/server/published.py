@@ -69,7 +69,7 @@ from openai.types.responses import (
     tool_choice_allowed_param,
     tool_choice_function_param,
 )
-from openai.types.shared_params import function_definition, response_format_json_schema
+from openai.types.shared_params import function_definition, reasoning, response_format_json_schema
 
 from server.schema import (
     format_fields,
@@ -114,6 +114,7 @@ RESPONSES: list[tuple[type, Section]] = [
     (response_create_params.ResponseCreateParamsStreaming, responses_fields.RESPONSE),
     (response_create_params.ResponseCreateParamsNonStreaming, responses_fields.RESPONSE),
     (response_create_params.StreamOptions, responses_fields.RESPONSE_STREAM_OPTIONS),
+    (reasoning.Reasoning, responses_fields.REASONING),
     (response_text_config_param.ResponseTextConfigParam, responses_fields.TEXT),
     (
         response_format_text_json_schema_config_param.ResponseFormatTextJSONSchemaConfigParam,

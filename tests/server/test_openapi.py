@@ -70,6 +70,7 @@ MEANING = {
     "messages[0].tool_call_id",
     "metadata",
     "min_tokens",
+    "reasoning_effort",
     "response_format.json_schema",
     "stop",
     "stop_token_ids",

@@ -59,7 +59,8 @@ def test_a_whole_answer_echoes_its_request_and_tells_its_usage() -> None:
     asked = {
         "instructions": "be brief", "max_output_tokens": 50, "temperature": 0.5, "top_p": 0.9, "user": "u",
         "metadata": {"a": "b"}, "prompt_cache_key": "k", "safety_identifier": "s", "tools": [TOOL],
-        "tool_choice": "auto", "parallel_tool_calls": False, "reasoning": {"effort": "high"},
+        "tool_choice": "auto", "parallel_tool_calls": False,
+        "reasoning": {"effort": "medium", "summary": None},
     }  # fmt: skip
     response = answered(Bench(lambda _: say("Hello", cached=2)), **asked)
     assert {name: response[name] for name in asked if name != "tools"} == {
@@ -248,11 +249,14 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"tool_choice": "required"}, "tool_choice"),
     ({"tools": [TOOL], "tool_choice": {"type": "function", "name": "g"}}, "tool_choice"),
     ({"text": {"verbosity": "low"}}, "text.verbosity"),
+    ({"reasoning": {"effort": "low"}}, "reasoning.effort"), ({"reasoning": {"effort": "x"}},
+    "reasoning.effort"),
+    ({"reasoning": {"context": "all_turns"}}, "reasoning.context"),
+    ({"reasoning": {"mode": "pro"}}, "reasoning.mode"), ({"reasoning": {"x": 1}}, "reasoning.x"),
     ({"text": {"format": {"type": "json_schema", "name": "n"}}}, "text.format.schema"),
     ({"text": {"format": {"type": "json_schema", "schema": {}}}}, "text.format.name"),
     ({"text": {"format": {"type": "json_schema", "name": "n", "schema": {"type": "nonsense"}}}},
     "text.format.schema"),
-    ({"text": {"format": {"type": "json_object"}}, "tools": [TOOL]}, "text.format"),
     ({"metadata": {"k" * 65: "v"}}, "metadata"), ({"cache_salt": ""}, "cache_salt"), ({"nonsense": 1},
     "nonsense"),
     ({"n": 2}, "n"), ({"chat_template_kwargs": {"tools": []}}, "chat_template_kwargs"),
@@ -275,7 +279,8 @@ def test_refusals_name_the_field(fields: dict[str, Any], param: str, stream: boo
     [
         {"store": False}, {"background": False}, {"truncation": "disabled"}, {"service_tier": "auto"},
         {"tools": []},
-        {"include": ["reasoning.encrypted_content"]}, {"reasoning": {"effort": "low", "summary": "auto"}},
+        {"include": ["reasoning.encrypted_content"]},
+        {"reasoning": {"effort": "medium", "summary": "auto", "mode": "standard", "context": "auto"}},
         {"text": {}},
         {"text": {"verbosity": "medium"}}, {"prompt_cache_options": {"mode": "implicit"}},
         {"max_tool_calls": 3},

@@ -111,8 +111,10 @@ def test_two_forms_at_once_are_refused() -> None:
     both = chat(structured_outputs={"regex": "a"}, response_format={"type": "json_object"})
     assert refused(Bench(), both)["param"] == "structured_outputs"
     tool = {"type": "function", "function": {"name": "f"}}
-    for form in ({"structured_outputs": {"regex": "a"}}, {"response_format": {"type": "json_object"}}):
-        assert refused(Bench(), chat(tools=[tool], **form))["param"] == next(iter(form))
+    assert (
+        refused(Bench(), chat(tools=[tool], structured_outputs={"regex": "a"}))["param"]
+        == "structured_outputs"
+    )
 
 
 class Point(pydantic.BaseModel):
