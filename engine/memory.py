@@ -4,7 +4,8 @@ from pathlib import Path
 
 import torch
 
-from engine.attention.triton_kernels.tiles import WORKSPACE_BYTES
+from engine.attention.sdpa import workspace_bytes as sdpa_workspace_bytes
+from engine.attention.triton_kernels.tiles import WORKSPACE_BYTES as TRITON_WORKSPACE_BYTES
 from engine.cgroup import memory_left_bytes
 from engine.config import EngineConfig
 from kvcache.pages import kv_block_bytes
@@ -32,8 +33,8 @@ def num_blocks(model: ServedModel, config: EngineConfig) -> int:
     ValueError if too few fit to be of any use.
     """
     size = block_bytes(model)
-    capacity = config.kv_cache_bytes or _free_bytes(model, config)
     longest = -(-(config.max_model_len or model.max_positions) // BLOCK_SIZE)
+    capacity = config.kv_cache_bytes or _free_bytes(model, config, longest)
     # Twice what can run at once: the other half remembers.
     fitting = min(capacity // size, 2 * longest * config.max_num_seqs)
     fewest = min(FEWEST_BLOCKS, longest)
@@ -57,13 +58,27 @@ def _unreserved_bytes(model: ServedModel) -> int:
     return _available_bytes()
 
 
-def _free_bytes(model: ServedModel, config: EngineConfig) -> int:
+def _free_bytes(model: ServedModel, config: EngineConfig, longest: int) -> int:
+    """longest: blocks of the longest sequence."""
     if model.device.type == "cuda":
         free, total = _unreserved_bytes(model), torch.cuda.mem_get_info(model.device)[1]
         logits = 3 * 4 * config.max_num_seqs * model.vocab_size
-        fixed = config.encoder_cache_bytes + logits + WORKSPACE_BYTES
-        return max(0, int(free - CUDA_RESERVE * total) - fixed)
+        free = max(0, int(free - CUDA_RESERVE * total) - config.encoder_cache_bytes - logits)
+        return max(0, free - _attention_bytes(model, config, longest, free))
     return min(int(CPU_SHARE * _available_bytes()), CPU_MOST_BYTES)
+
+
+def _attention_bytes(model: ServedModel, config: EngineConfig, longest: int, free: int) -> int:
+    """What the back end takes for itself on a GPU: where none is named, either may serve."""
+    of_back_end = {"triton": TRITON_WORKSPACE_BYTES, "sdpa": _sdpa_bytes(model, longest, free)}
+    return of_back_end.get(config.attention_backend, max(of_back_end.values()))
+
+
+def _sdpa_bytes(model: ServedModel, longest: int, free: int) -> int:
+    """For the longest sequence that there can be: what its own blocks leave of `free` bounds it too."""
+    fixed, with_one = (sdpa_workspace_bytes(model.attention, model.dtype, n) for n in (0, BLOCK_SIZE))
+    fitting = max(0, free - fixed) // (block_bytes(model) + with_one - fixed)
+    return sdpa_workspace_bytes(model.attention, model.dtype, min(longest, fitting) * BLOCK_SIZE)
 
 
 def _available_bytes() -> int:

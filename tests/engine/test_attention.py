@@ -1,13 +1,16 @@
 """Every back end equals the reference, and the reference equals attention written row by row."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.nn.functional import scaled_dot_product_attention
 
+from engine.attention import sdpa
 from engine.attention.base import Chunk, StepPlan, key_ranges
 from engine.attention.native import NativeBackend
 from engine.attention.reference import ReferenceBackend
@@ -24,7 +27,18 @@ def native(machine: str) -> Callable[..., NativeOnPlainPages]:
     return lambda spec, keys, values: NativeOnPlainPages(spec, keys, values, Library(1, machine))
 
 
-BACKENDS = {"sdpa": SdpaBackend, "native": native("native"), "native on AVX2": native("x86-64-v3")}
+class TiledSdpa(SdpaBackend):
+    """A few rows at a time, as with thousands of keys."""
+
+    scores_at_once = 300
+
+
+BACKENDS = {
+    "sdpa": SdpaBackend,
+    "sdpa in tiles": TiledSdpa,
+    "native": native("native"),
+    "native on AVX2": native("x86-64-v3"),
+}
 
 
 def make_pages(
@@ -103,6 +117,28 @@ def test_long_contexts_are_split_and_joined(backend: str) -> None:
     chunks = [Chunk(511, 512, tables[:32]), Chunk(470, 473, tables[32:62], [(471, 473)])]
     expected, *_ = attend_all(ReferenceBackend, spec, chunks, torch.float32, 1)
     actual, *_ = attend_all(BACKENDS[backend], spec, chunks, torch.float32, 1)
+    torch.testing.assert_close(actual, expected, rtol=1e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("window", [None, 30])
+@pytest.mark.parametrize("chunk", [Chunk(0, 90, range(6)), Chunk(50, 140, range(9), [(60, 100)])])
+def test_sdpa_never_has_more_scores_than_it_may(
+    chunk: Chunk, window: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A long chunk behind a long prefix would have gigabytes of them."""
+    spec = AttentionSpec(4, 2, 16, 0.2, (window,))
+    scores = []
+
+    def counted(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, **options: Any) -> torch.Tensor:
+        scores.append(q.shape[1] * q.shape[2] * k.shape[2])
+        return scaled_dot_product_attention(q, k, v, **options)
+
+    monkeypatch.setattr(sdpa, "scaled_dot_product_attention", counted)
+    monkeypatch.setattr(SdpaBackend, "scores_at_once", 10 * 4 * 140)
+    actual, *_ = attend_all(SdpaBackend, spec, [chunk], torch.float32, 1)
+    assert len(scores) > 4
+    assert max(scores) <= 10 * 4 * 140
+    expected, *_ = attend_all(ReferenceBackend, spec, [chunk], torch.float32, 1)
     torch.testing.assert_close(actual, expected, rtol=1e-5, atol=2e-6)
 
 

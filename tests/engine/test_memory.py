@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from engine import memory
+from engine.attention import sdpa
 from engine.attention.triton_kernels.tiles import WORKSPACE_BYTES
 from engine.config import EngineConfig
 from kvcache.sequence import BLOCK_SIZE
@@ -49,14 +50,40 @@ def test_without_a_control_group_the_machine_is_the_limit(monkeypatch: pytest.Mo
             blocks(kv_cache_bytes=1 << 50, max_model_len=1 << 50)
 
 
-def test_on_a_gpu_what_is_kept_for_other_uses_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    free, total = 900 << 20, 1000 << 20
+def sdpa_bytes(num_tokens: int) -> int:
+    return sdpa.workspace_bytes(SPEC, torch.float32, num_tokens)
+
+
+@pytest.mark.parametrize(
+    ("backend", "max_model_len", "workspace"),
+    [
+        ("triton", 4096, WORKSPACE_BYTES),
+        ("sdpa", 4096, sdpa_bytes(4096)),
+        ("auto", 4096, sdpa_bytes(4096)),
+        ("auto", 1 << 30, None),
+    ],
+)
+def test_on_a_gpu_what_is_kept_for_other_uses_is_left_out(
+    backend: str, max_model_len: int, workspace: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """workspace None: a sequence is no longer than what there is room for."""
+    free, total = 1900 << 20, 2000 << 20
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (free, total))
-    model: Any = SimpleNamespace(**vars(MODEL) | {"device": torch.device("cuda"), "max_positions": 1 << 20})
-    config = EngineConfig(model="", encoder_cache_bytes=100 << 20)
+    model: Any = SimpleNamespace(**vars(MODEL) | {"device": torch.device("cuda"), "max_positions": 1 << 30})
+    config = EngineConfig(
+        model="",
+        encoder_cache_bytes=100 << 20,
+        attention_backend=backend,
+        max_model_len=max_model_len,
+        max_num_seqs=1000,
+    )
     logits = 3 * 4 * config.max_num_seqs * MODEL.vocab_size
-    kept = int(memory.CUDA_RESERVE * total) + (100 << 20) + logits + WORKSPACE_BYTES
-    assert memory.num_blocks(model, config) == (free - kept) // BLOCK_BYTES
+    left = free - int(memory.CUDA_RESERVE * total) - (100 << 20) - logits
+    blocks = memory.num_blocks(model, config)
+    if workspace is None:
+        workspace = sdpa_bytes(blocks * BLOCK_SIZE)
+    a_few = 4 * (BLOCK_BYTES + sdpa_bytes(BLOCK_SIZE) - sdpa_bytes(0))
+    assert abs(left - workspace - blocks * BLOCK_BYTES) < a_few
 
 
 def test_no_more_than_all_sequences_could_ever_use() -> None:
