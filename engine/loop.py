@@ -25,6 +25,7 @@ from engine.messages import (
     Ping,
     Pong,
     RequestFailed,
+    StopChoice,
     TokensGenerated,
 )
 from engine.request import EngineRequest, Sequence, TokenMatcher
@@ -100,7 +101,10 @@ class Engine:
             case Generate():
                 self._generate(command)
             case Abort():
-                self._abort(command.request_id, command.choice)
+                self._abort(command.request_id)
+            case StopChoice():
+                if self.scheduler.abort(command.request_id, command.choice):
+                    self._num_finished += 1
             case MediaPrepared():
                 self.wants.put(EncodingId(command.namespace, MediaKey(command.key)), arrays or {})
             case MediaUnavailable():
@@ -188,12 +192,11 @@ class Engine:
                 logger.exception("compiling the grammar of %s", request_id)
                 self._fail(request_id, "internal", INTERNAL_MESSAGE)
 
-    def _abort(self, request_id: str, choice: int | None) -> None:
-        """One choice alone is only ever ended because of what it said, so not while a grammar is compiled."""
-        compiling = self._compiling.pop(request_id, None) if choice is None else None
+    def _abort(self, request_id: str) -> None:
+        compiling = self._compiling.pop(request_id, None)
         if compiling is not None:
             compiling[1].cancel()
-        if compiling is not None or self.scheduler.abort(request_id, choice):
+        if compiling is not None or self.scheduler.abort(request_id):
             self._num_aborted += 1
 
     def _fail(self, request_id: str, code: str, message: str, param: str | None = None) -> None:

@@ -68,10 +68,17 @@ class Generate(msgspec.Struct, frozen=True, tag=True):
 
 
 class Abort(msgspec.Struct, frozen=True, tag=True):
-    """No answer; unknown or finished ids are ignored. choice: only this one ends; None: all that are left."""
+    """Nobody waits for the request any more. Unknown or finished ids are ignored."""
 
     request_id: str
-    choice: int | None = None
+
+
+class StopChoice(msgspec.Struct, frozen=True, tag=True):
+    """This choice has said enough (a stop string, say): an end like any other. Unknown or finished ones are
+    ignored."""
+
+    request_id: str
+    choice: int
 
 
 class ArraySpec(msgspec.Struct, frozen=True):
@@ -109,7 +116,7 @@ class Ping(msgspec.Struct, frozen=True, tag=True):
     """Answered by Pong between two steps: tells a loop that waits from one that hangs."""
 
 
-Command = Generate | Abort | MediaPrepared | MediaUnavailable | Shutdown | Ping
+Command = Generate | Abort | StopChoice | MediaPrepared | MediaUnavailable | Shutdown | Ping
 
 # Events, engine to server.
 

@@ -19,6 +19,7 @@ from engine.messages import (
     MediaPrepared,
     MediaUnavailable,
     RequestFailed,
+    StopChoice,
     TokensGenerated,
 )
 from engine.transport import array_specs
@@ -80,7 +81,7 @@ class OpenRequests:
         opened = self._open.get(request_id)
         if opened is not None and choice in opened.unfinished and self._lost is None:
             opened.unfinished.discard(choice)
-            self._send(Abort(request_id, choice), None)
+            self._send(StopChoice(request_id, choice), None)
 
     def abort(self, request_id: str) -> None:
         """The request's iterator ends with RequestError. Unknown or finished: no-op."""

@@ -84,12 +84,12 @@ class Answering:
                 before = choice.num_tokens
                 piece = choice.push(event)
                 telemetry.num_completion_tokens += choice.num_tokens - before
+                if choice.finished and not event.finish_reason:  # a stop string: the engine knows no text
+                    self._runtime.engine.stop_choice(request.request_id, event.choice)
                 if piece:
                     yield event.choice, piece
-                if choice.finished:
-                    if all(choice.finished for choice in self.choices):
-                        return
-                    self._runtime.engine.stop_choice(request.request_id, event.choice)
+                if all(choice.finished for choice in self.choices):
+                    return
         raise ServerFault("The answer ended before it was complete.")
 
     @property

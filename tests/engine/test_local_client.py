@@ -234,6 +234,20 @@ def test_a_stopped_choice_is_computed_no_more_and_the_others_end_the_iterator() 
     run(scenario, slow_s=0.003)
 
 
+def test_a_request_whose_choices_were_all_stopped_has_finished() -> None:
+    """As at a stop string, which only the server sees."""
+
+    async def scenario(client, rig) -> None:
+        events = client.generate(generate("r", [2, 3], max_tokens=200), no_media)
+        await anext(events)
+        client.stop_choice("r", 0)
+        await events.aclose()
+        await until(lambda: client.stats.num_finished == 1 and is_empty(client))
+        assert client.stats.num_aborted == 0
+
+    run(scenario, slow_s=0.003)
+
+
 def test_an_id_can_be_open_only_once() -> None:
     async def scenario(client, rig) -> None:
         events = client.generate(generate("r", [2, 3], max_tokens=50), no_media)

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from engine.messages import Abort, Ping
+from engine.messages import Abort, Ping, StopChoice
 from tests.engine.arithmetic import DeviceLost, lone_run
 from tests.engine.house import House, generate, media_item
 
@@ -137,8 +137,8 @@ def test_one_choice_ends_alone(num_steps, stopped) -> None:
     house.add(generate("r", list(range(10)), max_tokens=20, choices=3))
     for _ in range(num_steps):
         house.step()
-    house.engine.handle(Abort("r", stopped))
-    house.engine.handle(Abort("r", stopped))
+    house.engine.handle(StopChoice("r", stopped))
+    house.engine.handle(StopChoice("r", stopped))
     had = len(house.tokens.get(("r", stopped), ()))
     house.run()
     assert len(house.tokens.get(("r", stopped), ())) == had
@@ -155,11 +155,23 @@ def test_the_last_choice_ended_alone_ends_the_request() -> None:
     house = House()
     house.add(generate("r", list(range(10)), max_tokens=20, choices=2))
     house.step()
-    house.engine.handle(Abort("r", 1))
-    house.engine.handle(Abort("r", 0))
+    house.engine.handle(StopChoice("r", 1))
+    house.engine.handle(StopChoice("r", 0))
     assert not house.step()
     assert house.cache.num_free_blocks == house.cache.num_blocks
-    assert house.engine.stats().num_aborted == 1
+    stats = house.engine.stats()
+    assert (stats.num_finished, stats.num_aborted) == (1, 0)
+
+
+def test_what_is_left_of_a_request_may_be_aborted() -> None:
+    house = House()
+    house.add(generate("r", list(range(10)), max_tokens=20, choices=2))
+    house.step()
+    house.engine.handle(StopChoice("r", 1))
+    house.abort("r")
+    house.engine.handle(StopChoice("r", 0))
+    stats = house.engine.stats()
+    assert (stats.num_finished, stats.num_aborted) == (0, 1)
 
 
 def test_unknown_aborts_are_ignored_and_pings_answered() -> None:
@@ -167,6 +179,7 @@ def test_unknown_aborts_are_ignored_and_pings_answered() -> None:
     events = []
     house.engine.emit = events.append
     house.engine.handle(Abort("nobody"))
+    house.engine.handle(StopChoice("nobody", 0))
     house.engine.handle(Ping())
     assert [type(event).__name__ for event in events] == ["Pong"]
 

@@ -67,23 +67,24 @@ class FakeEngine:
     async def generate(self, request: Generate, media: MediaSource) -> AsyncIterator[TokensGenerated]:
         self.requests.append(request)
         self.num_open += 1
-        unfinished = request.num_choices
+        unfinished = set(range(request.num_choices))
         try:
             for item in request.media:
                 await media(item.key)
             for step in self.script(request):
                 if isinstance(step, Exception):
-                    unfinished = 0
+                    unfinished.clear()
                     raise step
                 if isinstance(step, float):
                     await asyncio.sleep(step)
                 elif (request.request_id, step.choice) not in self.stopped:
-                    unfinished -= bool(step.finish_reason)
+                    if step.finish_reason:
+                        unfinished.discard(step.choice)
                     yield step
-            unfinished = 0
+            unfinished.clear()
         finally:
             self.num_open -= 1
-            self.num_aborted += unfinished > 0
+            self.num_aborted += any((request.request_id, n) not in self.stopped for n in unfinished)
 
     def stop_choice(self, request_id: str, choice: int) -> None:
         self.stopped.add((request_id, choice))
