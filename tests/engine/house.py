@@ -20,7 +20,7 @@ from engine.messages import (
     SamplingParams,
     TokensGenerated,
 )
-from kvcache.encodings import EncodingCache
+from kvcache.encodings import EncodingCache, EncodingId
 from kvcache.manager import KVCacheManager
 from models.processing.base import MediaLayout
 from tests.engine.arithmetic import (
@@ -184,7 +184,10 @@ class House:
         assert not self.engine.scheduler.running
         assert not self.engine.scheduler.waiting
         assert self.cache.num_free_blocks == self.cache.num_blocks
-        assert set(self.runner.encodings) == set(self.held_encodings())
+        assert set(self.runner.encodings) == self.held_encodings()
 
-    def held_encodings(self):
-        return [encoding for encoding in self.runner.encodings if self.encodings.holds(encoding)]
+    def held_encodings(self) -> set[EncodingId]:
+        """Those that the cache holds, by its own account; it pins none between two steps."""
+        entries = self.encodings._entries
+        assert not any(entry.num_pins for entry in entries.values())
+        return set(entries)
