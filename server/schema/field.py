@@ -48,8 +48,8 @@ def honoured(name: str, note: str = "", *, extension: bool = False) -> Field:
     return Field(name, "honoured", note, extension=extension)
 
 
-def harmless(name: str, note: str) -> Field:
-    return Field(name, "harmless", note)
+def harmless(name: str, note: str, *, extension: bool = False) -> Field:
+    return Field(name, "harmless", note, extension=extension)
 
 
 def refused(name: str, note: str, accepts: Sequence[Any] = ()) -> Field:

@@ -1,6 +1,6 @@
 """Fields of messages and of their parts."""
 
-from server.schema.field import Field, Section, harmless, honoured, refused, sections_in
+from server.schema.field import Section, harmless, honoured, refused, sections_in
 
 _BREAKPOINT = harmless("prompt_cache_breakpoint", "every prompt is cached; no marks are needed")
 _UUID = honoured(
@@ -77,12 +77,12 @@ INPUT_AUDIO = Section(
 AUDIO_URL_PART = Section(
     "audio_url parts (an extension)",
     (
-        Field("type", "honoured", "", extension=True),
-        Field("audio_url", "honoured", "may be left out with `uuid`", extension=True),
+        honoured("type", "", extension=True),
+        honoured("audio_url", "may be left out with `uuid`", extension=True),
         _UUID,
     ),
 )
-AUDIO_URL = Section("audio_url", (Field("url", "honoured", "as for images", extension=True),))
+AUDIO_URL = Section("audio_url", (honoured("url", "as for images", extension=True),))
 
 
 SECTIONS = sections_in(dict(globals()))

@@ -1,6 +1,6 @@
 """Fields of the bodies of chats, completions and token counts."""
 
-from server.schema.field import Field, Section, harmless, honoured, refused, sections_in
+from server.schema.field import Section, harmless, honoured, refused, sections_in
 
 _SAMPLING = (
     honoured("temperature", "0 to 2, default 1; 0 takes the most likely token"),
@@ -118,7 +118,7 @@ STREAM_OPTIONS = Section(
 TOKENIZE = Section(
     "POST /tokenize (an extension)",
     tuple(
-        Field(name, "honoured", note, extension=True)
+        honoured(name, note, extension=True)
         for name, note in (
             ("model", "optional"),
             ("prompt", "a string; or else `messages`"),
@@ -132,8 +132,8 @@ TOKENIZE = Section(
 DETOKENIZE = Section(
     "POST /detokenize (an extension)",
     (
-        Field("model", "honoured", "optional", extension=True),
-        Field("tokens", "honoured", "token ids", extension=True),
+        honoured("model", "optional", extension=True),
+        honoured("tokens", "token ids", extension=True),
     ),
 )
 
