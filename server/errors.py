@@ -30,6 +30,12 @@ from engine.client import EngineDead, RequestError
 logger = logging.getLogger("intarsia")
 
 RETRY_AFTER_S = 5
+MAX_MESSAGE_CHARS, MAX_PARAM_CHARS = 1000, 200
+"""Of what the client sent, an error repeats no more than fits in here."""
+
+
+def _bounded(text: str, max_chars: int) -> str:
+    return text if len(text) <= max_chars else text[: max_chars - 1] + "…"
 
 
 class ApiError(Exception):
@@ -41,8 +47,8 @@ class ApiError(Exception):
 
     def __init__(self, message: str, *, param: str | None = None, code: str | None = None) -> None:
         super().__init__(message)
-        self.message = message
-        self.param = param
+        self.message = _bounded(message, MAX_MESSAGE_CHARS)
+        self.param = None if param is None else _bounded(param, MAX_PARAM_CHARS)
         self.code = code or self.default_code
         self.headers: dict[str, str] = {}
 
@@ -121,7 +127,7 @@ def from_engine(error: RequestError | EngineDead) -> ApiError:
 
 
 def _without_internals(message: str) -> str:
-    return re.sub(r"0x[0-9a-fA-F]{6,}", "?", message)[:2000]
+    return re.sub(r"0x[0-9a-fA-F]{6,}", "?", message)
 
 
 def as_api_error(error: BaseException) -> ApiError:

@@ -8,7 +8,7 @@ from pydantic import Discriminator, Field, StringConstraints, Tag
 from server.schema import format_fields, message_fields, request_fields, tool_fields
 from server.schema.hints import Hints
 from server.schema.sampling import Effort, SamplingFields
-from server.schema.wire import Wire, told_apart_by
+from server.schema.wire import Wire, only, told_apart_by
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9_-]{1,64}$")]
 """A function's or schema's name, as published."""
@@ -206,6 +206,7 @@ ToolChoice = Annotated[
     | Annotated[NamedToolChoice, Tag("<named>")]
     | Annotated[AllowedToolsChoice, Tag("<allowed>")],
     Discriminator(tool_choice_form),
+    only("function", "allowed_tools"),
 ]
 
 

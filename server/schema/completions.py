@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from pydantic import Discriminator, Field, Tag
 
 from server.schema import request_fields
-from server.schema.sampling import SamplingFields
+from server.schema.sampling import SamplingFields, TokenId
 
 MAX_PROMPTS = 128
 
@@ -17,7 +17,7 @@ def _prompt_form(prompt: Any) -> str:
     return "<texts>" if isinstance(first, str) else "<lists>" if isinstance(first, list) else "<ids>"
 
 
-TokenIds = Annotated[list[int], Field(min_length=1)]
+TokenIds = Annotated[list[TokenId], Field(min_length=1)]
 Prompt = Annotated[
     Annotated[str, Tag("<text>")]
     | Annotated[list[str], Tag("<texts>"), Field(max_length=MAX_PROMPTS)]

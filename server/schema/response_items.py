@@ -3,28 +3,11 @@
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Discriminator, Field, StringConstraints, Tag
-from pydantic_core import PydanticCustomError
+from pydantic import Discriminator, Field, StringConstraints, Tag
 
 from server.schema import responses_fields as fields
-from server.schema.chat import RefusalPart
-from server.schema.wire import Wire, told_apart_by
-
-
-def only(*types: str) -> BeforeValidator:
-    """Refuses an object of any other `type` in so many words, before its other fields are looked at."""
-
-    def check(value: Any) -> Any:
-        kind = value.get("type") if isinstance(value, dict) else None
-        if isinstance(kind, str) and kind not in types:
-            reason = f"Not supported: `{kind[:50]}`; what is supported here is {', '.join(types)}."
-            raise PydanticCustomError(
-                "unsupported_parameter", "{reason}", {"field": "type", "reason": reason}
-            )
-        return value
-
-    return BeforeValidator(check)
-
+from server.schema.chat import MAX_PARTS, RefusalPart
+from server.schema.wire import NO_SUCH, Wire, only, told_apart_by
 
 CallId = Annotated[str, StringConstraints(min_length=1, max_length=256)]
 Id = Annotated[str, StringConstraints(max_length=256)]
@@ -63,7 +46,7 @@ class OutputText(Wire):
     section = fields.OUTPUT_TEXT
     type: Literal["output_text"]
     text: str
-    annotations: list[Any] | None = None
+    annotations: list[Any] | None = Field(None, max_length=MAX_PARTS)
     logprobs: list[Any] | None = None
     parsed: Any = None
 
@@ -89,16 +72,18 @@ def text_or(tag: str) -> Callable[[Any], str]:
     return lambda value: f"<{tag}>" if isinstance(value, list) else "<text>"
 
 
+_LENGTH = Field(min_length=1, max_length=MAX_PARTS)
 UserContent = Annotated[
-    Annotated[str, Tag("<text>")] | Annotated[list[UserPart], Tag("<parts>"), Field(min_length=1)],
+    Annotated[str, Tag("<text>")] | Annotated[list[UserPart], Tag("<parts>"), _LENGTH],
     Discriminator(text_or("parts")),
 ]
 TextContent = Annotated[
-    Annotated[str, Tag("<text>")] | Annotated[list[TextPart], Tag("<parts>"), Field(min_length=1)],
+    Annotated[str, Tag("<text>")] | Annotated[list[TextPart], Tag("<parts>"), _LENGTH],
     Discriminator(text_or("parts")),
 ]
 AssistantContent = Annotated[
-    Annotated[str, Tag("<text>")] | Annotated[list[AssistantPart], Tag("<parts>")],
+    Annotated[str, Tag("<text>")]
+    | Annotated[list[AssistantPart], Tag("<parts>"), Field(max_length=MAX_PARTS)],
     Discriminator(text_or("parts")),
 ]
 
@@ -165,8 +150,8 @@ class ReasoningText(Wire):
 class ReasoningItem(Wire):
     section = fields.REASONING_ITEM
     type: Literal["reasoning"]
-    content: list[ReasoningText] | None = None
-    summary: list[Any] | None = None
+    content: list[ReasoningText] | None = Field(None, max_length=MAX_PARTS)
+    summary: list[Any] | None = Field(None, max_length=MAX_PARTS)
     encrypted_content: str | None = None
     id: Id | None = None
     status: Status | None = None
@@ -189,7 +174,7 @@ InputItem = Annotated[
     | Annotated[ReasoningItem, Tag("<reasoning>")],
     Discriminator(
         _item_form,
-        custom_error_type="unknown_variant",
+        custom_error_type=f"{NO_SUCH}role",
         custom_error_message="`role` must be one of user, assistant, system or developer.",
     ),
     only("message", "function_call", "function_call_output", "reasoning"),

@@ -5,11 +5,11 @@ from typing import Annotated, Any, Literal
 from pydantic import Discriminator, Field, Tag
 
 from server.schema import responses_fields as fields
-from server.schema.chat import Name, tool_choice_form
+from server.schema.chat import MAX_PARTS, Name, tool_choice_form
 from server.schema.hints import Hints
-from server.schema.response_items import InputItem, only, text_or
+from server.schema.response_items import InputItem, text_or
 from server.schema.sampling import CacheSalt, Effort
-from server.schema.wire import Wire, told_apart_by
+from server.schema.wire import Wire, only, told_apart_by
 
 
 class FunctionTool(Wire):
@@ -102,7 +102,7 @@ class ResponseRequest(Hints):
     model: str
     input: Annotated[
         Annotated[str, Tag("<text>")]
-        | Annotated[list[InputItem], Tag("<items>"), Field(min_length=1, max_length=4096)],
+        | Annotated[list[InputItem], Tag("<items>"), Field(min_length=1, max_length=MAX_PARTS)],
         Discriminator(text_or("items")),
     ]
     instructions: str | None = None

@@ -8,6 +8,8 @@ from server.schema import request_fields
 from server.schema.wire import Wire
 
 StopString = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
+TokenId = Annotated[int, Field(ge=0, le=2**31 - 1)]
+"""Bounded here, since a message names the one that the model lacks."""
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 CacheSalt = Annotated[str, StringConstraints(pattern=r"^[\x21-\x7e]{1,256}$")]
 
@@ -33,7 +35,7 @@ class SamplingFields(Wire):
     top_k: int = Field(0, ge=-1, le=2**31 - 1)
     min_p: float = Field(0.0, ge=0, le=1)
     repetition_penalty: float = Field(1.0, ge=0.001, le=10)
-    stop_token_ids: list[int] | None = Field(None, max_length=64)
+    stop_token_ids: list[TokenId] | None = Field(None, max_length=64)
     ignore_eos: bool = False
     min_tokens: int = Field(0, ge=0, le=2**31 - 1)
     cache_salt: CacheSalt | None = None

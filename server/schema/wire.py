@@ -8,6 +8,7 @@ from typing import Any, ClassVar, TypeVar, get_args
 
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Discriminator,
     GetJsonSchemaHandler,
@@ -78,6 +79,25 @@ def _is_of_another_type(model: type[BaseModel], data: dict[str, Any]) -> bool:
     return published is not None and "type" in data and data["type"] not in get_args(published.annotation)
 
 
+def only(*types: str) -> BeforeValidator:
+    """Refuses an object of any other `type` in so many words, before its other fields are looked at."""
+
+    def check(value: Any) -> Any:
+        kind = value.get("type") if isinstance(value, dict) else None
+        if isinstance(kind, str) and kind not in types:
+            reason = f"Not supported: `{kind[:50]}`; what is supported here is {', '.join(types)}."
+            raise PydanticCustomError(
+                "unsupported_parameter", "{reason}", {"field": "type", "reason": reason}
+            )
+        return value
+
+    return BeforeValidator(check)
+
+
+NO_SUCH = "no_such_"
+"""Before the name of the key whose value names no member of a union: the type of such a fault."""
+
+
 def told_apart_by(key: str, expected: str) -> Discriminator:
     """The member of a union is the one tagged `<value of key>`: no field is named like that, so paths stay
     clear."""
@@ -86,7 +106,9 @@ def told_apart_by(key: str, expected: str) -> Discriminator:
         return f"<{value.get(key)}>" if isinstance(value, dict) else None
 
     return Discriminator(
-        tag, custom_error_type="unknown_variant", custom_error_message=f"`{key}` must be one of {expected}."
+        tag,
+        custom_error_type=f"{NO_SUCH}{key}",
+        custom_error_message=f"`{key}` must be one of {expected}.",
     )
 
 
@@ -143,6 +165,8 @@ def _path(fault: ErrorDetails, data: Any) -> list[str | int]:
         elif not (index == len(steps) - 1 and fault["type"] == "missing"):
             continue
         path.append(step)
+    if fault["type"].startswith(NO_SUCH) and isinstance(place, dict):
+        return [*path, fault["type"].removeprefix(NO_SUCH)]
     field = fault.get("ctx", {}).get("field")
     return [*path, field] if field is not None and fault["type"] in _OWN_CODES else path
 

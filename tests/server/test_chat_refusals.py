@@ -14,8 +14,8 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"messages": "x"}, "messages"),
     ({"messages": [123]}, "messages[0]"),
     ({"messages": [{}]}, "messages[0]"),
-    ({"messages": [{"role": "king", "content": "x"}]}, "messages[0]"),
-    ({"messages": [{"role": "function", "content": "x", "name": "f"}]}, "messages[0]"),
+    ({"messages": [{"role": "king", "content": "x"}]}, "messages[0].role"),
+    ({"messages": [{"role": "function", "content": "x", "name": "f"}]}, "messages[0].role"),
     ({"messages": [{"role": "user", "content": 123}]}, "messages[0].content"),
     ({"messages": [{"role": "user"}]}, "messages[0].content"),
     ({"messages": [{"role": "assistant"}]}, "messages[0].content"),
@@ -32,7 +32,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"messages": [{"role": "user", "content": [{"type": "file", "file": {"file_id": "x"}}]}]},
-        "messages[0].content[0]",
+        "messages[0].content[0].type",
     ),
     ({"messages": [{"role": "user", "content": [image() | {"uuid": "a b"}]}]}, "messages[0].content[0].uuid"),
     (
@@ -115,6 +115,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"tools": [{"type": "custom", "custom": {"name": "x"}}]}, "tools[0].type"),
     ({"tools": [FUNCTION, FUNCTION]}, "tools"),
     ({"tool_choice": "required"}, "tool_choice"),
+    ({"tools": [FUNCTION], "tool_choice": {"type": "custom"}}, "tool_choice.type"),
     ({"tools": [FUNCTION], "tool_choice": {"type": "function", "function": {"name": "g"}}}, "tool_choice"),
     ({"tools": [{"type": "function", "function": {"name": "a b"}}]}, "tools[0].function.name"),
     ({"response_format": {"type": "json_schema"}}, "response_format.json_schema"),
@@ -166,6 +167,36 @@ def test_refusals_name_the_field(fields: dict[str, Any], param: str, stream: boo
 )
 def test_what_asks_for_nothing_is_accepted(fields: dict[str, Any]) -> None:
     assert post(Bench(), chat(**fields)).status_code == 200
+
+
+def test_both_kinds_of_tool_choice_are_named() -> None:
+    message = refused(Bench(), chat(tools=[FUNCTION], tool_choice={"type": "x"}))["message"]
+    assert "`x`" in message
+    assert message.endswith("function, allowed_tools.")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"x" * 10**5: 1},
+        {"model": "x" * 10**5},
+        {"messages": [{"role": "x" * 10**5}]},
+        {"messages": [{"role": "user", "content": [{"type": "x" * 10**5}]}]},
+        {"tools": [FUNCTION], "tool_choice": {"type": "x" * 10**5}},
+        {"stop_token_ids": [10**400]},
+        {"logit_bias": {"1" * 400: 1}},
+        {"seed": 10**400},
+        {"chat_template_kwargs": {"tools": "x" * 10**5}},
+    ],
+    ids=lambda fields: str(fields)[:30],
+)
+def test_little_of_what_was_sent_is_repeated(fields: dict[str, Any]) -> None:
+    response = post(Bench(), chat() | fields)
+    assert 400 <= response.status_code < 500
+    error = response.json()["error"]
+    assert len(error["message"]) <= 1000
+    assert len(error["param"]) <= 200
+    assert "0" * 100 not in error["message"]
 
 
 def test_unknown_fields_can_be_allowed() -> None:

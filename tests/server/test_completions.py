@@ -114,6 +114,8 @@ def test_the_token_itself_is_always_among_the_best(top: Any, shown: dict[str, fl
         ({"prompt": ""}, "prompt"),
         ({"prompt": [[]]}, "prompt[0]"),
         ({"prompt": [VOCAB_SIZE]}, "prompt"),
+        ({"prompt": [10**400]}, "prompt[0]"),
+        ({"prompt": [[1], [1, 10**400]]}, "prompt[1][1]"),
         ({"prompt": [1, "a"]}, "prompt[1]"),
         ({"prompt": "x" * 500}, "prompt"),
         ({"prompt": 5}, "prompt"),
@@ -132,6 +134,7 @@ def test_refusals(fields: dict[str, Any], param: str) -> None:
     response = ask(bench, "/v1/completions", completion() | fields)
     assert response.status_code == 400, response.text
     assert response.json()["error"]["param"] == param
+    assert len(response.json()["error"]["message"]) < 200
     bench.assert_idle()
 
 

@@ -216,8 +216,12 @@ def message(content: Any, role: str = "user") -> dict[str, Any]:
 BAD: list[tuple[dict[str, Any], str]] = [
     ({"input": None}, "input"), ({"input": []}, "input"), ({"input": 5}, "input"), ({"input": [5]},
     "input[0]"),
-    ({"input": [{"role": "king", "content": "x"}]}, "input[0]"), ({"input": [{"id": "x"}]}, "input[0]"),
+    ({"input": [{"role": "king", "content": "x"}]}, "input[0].role"),
+    ({"input": [{"id": "x"}]}, "input[0].role"),
     ({"input": [{"type": "item_reference", "id": "x"}]}, "input[0].type"),
+    (message([{"type": "input_text", "text": ""}] * 4097), "input[0].content"),
+    ({"input": [{"role": "assistant", "content": [{"type": "output_text", "text": ""}] * 4097}]},
+    "input[0].content"),
     (message(5), "input[0].content"), (message([]), "input[0].content"),
     (message([5]), "input[0].content[0]"),
     (message([{"type": "input_file", "file_id": "x"}]), "input[0].content[0].type"),
