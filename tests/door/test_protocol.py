@@ -22,7 +22,7 @@ def test_a_wild_token_id_does_not_touch_its_neighbour(door: Door, client: openai
             value = {str(token_id): 100} if field == "logit_bias" else [token_id]
             body = {"model": MODEL, "messages": [{"role": "user", "content": "x"}], field: value}
             status, error = error_of(door, "/v1/chat/completions", json.dumps(body).encode())
-            assert (status, error["param"]) == (400, field)
+            assert (status, error["param"].partition("[")[0]) == (400, field)
         together = neighbour.result().choices[0]
     assert together.message.content == alone.message.content
     assert together.logprobs == alone.logprobs
