@@ -205,7 +205,7 @@ def test_the_first_token_is_timed_from_when_it_was_asked_for(path: str) -> None:
             return (await http.get("/metrics")).text
 
     (line,) = (line for line in asyncio.run(run()).splitlines() if "first_token_seconds_sum" in line)
-    assert float(line.split()[1]) >= 0.3
+    assert float(line.split()[1]) >= 0.1
 
 
 def test_models() -> None:
