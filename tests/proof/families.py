@@ -78,10 +78,10 @@ def reference(name: str) -> Oracle:
 
 
 @cache
-def model(name: str, backend: str = "") -> ServedModel:
+def model(name: str, backend: str = "", device: str = "cpu") -> ServedModel:
     """One for each back end, since a back end may install itself in the decoder."""
     return load_model(
-        Checkpoint.open(str(directory(name))), dtype="float32", device="cpu", load_format="auto"
+        Checkpoint.open(str(directory(name))), dtype="float32", device=device, load_format="auto"
     )
 
 
