@@ -39,10 +39,6 @@ class Step(NamedTuple):
     evicted: Seq[EncodingId] = ()
     copies: Seq[BlockCopy] = ()
 
-    @property
-    def num_tokens(self) -> int:
-        return sum(row.end - row.start for row in self.rows)
-
 
 class SampledToken(NamedTuple):
     token_id: int

@@ -41,7 +41,7 @@ class AddedRows(NamedTuple):
 
 
 class FusedDecoder(Protocol):
-    """Runs all layers of a decoder at once (a recorded step); installed by the engine where there is one."""
+    """Runs all layers of a decoder in one call; installed by the engine where there is one."""
 
     def accepts(self, attention: PagedAttention) -> bool: ...
 

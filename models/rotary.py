@@ -33,7 +33,6 @@ class Rotary:
         self.max_positions = _longest_exact(text_config, parameters)
         sections = parameters.get("mrope_section")
         interleaved = bool(parameters.get("mrope_interleaved", False))
-        self.axes = len(sections) if sections else 1
         self.frequencies = inv_freq.to(torch.float32)
         self.axis_of = _axis_of_frequency(sections, interleaved, len(inv_freq))
 
