@@ -9,7 +9,7 @@ from models.processing.base import MediaLayout, Placeholder, PreparedMedia
 from models.processing.cropped_image import CroppedImages
 from models.processing.fingerprint import fingerprint
 from models.processing.image import image_settings
-from models.processing.text import TextProcessing
+from models.processing.text import Marked, TextProcessing
 
 _DEFAULT_IMAGES = {
     "size": 224,
@@ -49,6 +49,7 @@ class Gemma3Processing(TextProcessing):
 
     def __init__(self, images: CroppedImages, squares: Squares, tokens: Tokens) -> None:
         self.images, self.squares, self.tokens = images, squares, tokens
+        self.placeholders = {"image": Marked(tokens.marker, tokens.soft)}
         self.fingerprint = fingerprint(self, images.settings)
 
     @classmethod
@@ -72,9 +73,6 @@ class Gemma3Processing(TextProcessing):
                 config.get("eoi_token_index", 256_000),
             ),
         )
-
-    def marker(self, kind: str) -> str:
-        return self.tokens.marker if kind == "image" else super().marker(kind)
 
     def image_layout(self, width: int, height: int, options: str = "") -> MediaLayout:
         """The same for all: there is no smaller square to choose."""

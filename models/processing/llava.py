@@ -5,11 +5,11 @@ from typing import Any
 from PIL import Image
 
 from models.checkpoint import Checkpoint
-from models.processing.base import MediaLayout, Placeholder, PreparedMedia
+from models.processing.base import MediaLayout, PreparedMedia
 from models.processing.cropped_image import CroppedImages
 from models.processing.fingerprint import fingerprint
 from models.processing.image import image_settings
-from models.processing.text import TextProcessing
+from models.processing.text import Marked, TextProcessing
 
 _DEFAULT_VISION = {"image_size": 336, "patch_size": 14}
 
@@ -29,8 +29,7 @@ class LlavaProcessing(TextProcessing):
     ) -> None:
         self.images = images
         self.layout = layout
-        self.image_token = image_token
-        self.image_token_id = image_token_id
+        self.placeholders = {"image": Marked(image_token, image_token_id)}
         self.fingerprint = fingerprint(self, images.settings)
 
     @classmethod
@@ -48,9 +47,6 @@ class LlavaProcessing(TextProcessing):
             config.get("image_token_index", config.get("image_token_id", 32000)),
         )
 
-    def marker(self, kind: str) -> str:
-        return self.image_token if kind == "image" else super().marker(kind)
-
     def image_layout(self, width: int, height: int, options: str = "") -> MediaLayout:
         """The same for all: there is no smaller square to choose."""
         self.images.check(width, height)
@@ -59,8 +55,3 @@ class LlavaProcessing(TextProcessing):
     def prepare_image(self, image: Image.Image, options: str = "") -> PreparedMedia:
         """pixels: see `CroppedImages.prepare`."""
         return self.images.prepare(image)
-
-    def placeholder(self, kind: str, layout: MediaLayout) -> Placeholder:
-        if kind != "image":
-            return super().placeholder(kind, layout)
-        return Placeholder([self.image_token_id] * layout.num_tokens, [(0, layout.num_tokens)])

@@ -5,11 +5,12 @@ from typing import Any
 import numpy as np
 
 from models.checkpoint import Checkpoint
-from models.processing.base import MediaLayout, Placeholder, PreparedMedia
+from models.processing.base import MediaLayout, PreparedMedia
 from models.processing.fingerprint import fingerprint
 from models.processing.image import PatchedImages
 from models.processing.mel_sounds import MelSounds
 from models.processing.qwen2_vl import Qwen2VLProcessing
+from models.processing.text import Marked
 
 
 class Qwen2_5OmniProcessing(Qwen2VLProcessing):
@@ -22,7 +23,7 @@ class Qwen2_5OmniProcessing(Qwen2VLProcessing):
     ) -> None:
         """tokens, ids: the placeholder of each kind."""
         super().__init__(images, tokens["image"], ids["image"])
-        self.audio_token, self.audio_token_id = tokens["audio"], ids["audio"]
+        self.placeholders = {kind: Marked(tokens[kind], ids[kind]) for kind in self.kinds}
         self.sounds = sounds
         self.sampling_rate = sounds.sampling_rate
         self.fingerprint = fingerprint(self, {**images.settings, "sounds": sounds.settings})
@@ -38,20 +39,12 @@ class Qwen2_5OmniProcessing(Qwen2VLProcessing):
             {"image": _token_id(thinker, "image", 151655), "audio": _token_id(thinker, "audio", 151646)},
         )
 
-    def marker(self, kind: str) -> str:
-        return self.audio_token if kind == "audio" else super().marker(kind)
-
     def audio_layout(self, num_samples: int) -> MediaLayout:
         return self.sounds.layout(num_samples)
 
     def prepare_audio(self, samples: np.ndarray) -> PreparedMedia:
         """input_features: float32 [mel bins, frames], padding left out."""
         return {"input_features": self.sounds.frames(samples, self.sounds.num_frames(len(samples)))}
-
-    def placeholder(self, kind: str, layout: MediaLayout) -> Placeholder:
-        if kind != "audio":
-            return super().placeholder(kind, layout)
-        return Placeholder([self.audio_token_id] * layout.num_tokens, [(0, layout.num_tokens)])
 
 
 def _token_id(thinker: dict[str, Any], kind: str, published: int) -> int:

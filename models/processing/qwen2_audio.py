@@ -3,10 +3,10 @@
 import numpy as np
 
 from models.checkpoint import Checkpoint, CheckpointError
-from models.processing.base import MediaLayout, Placeholder, PreparedMedia
+from models.processing.base import MediaLayout, PreparedMedia
 from models.processing.fingerprint import fingerprint
 from models.processing.mel_sounds import MelSounds
-from models.processing.text import TextProcessing
+from models.processing.text import Marked, TextProcessing
 
 
 class Qwen2AudioProcessing(TextProcessing):
@@ -16,8 +16,7 @@ class Qwen2AudioProcessing(TextProcessing):
 
     def __init__(self, sounds: MelSounds, audio_token: str, audio_token_id: int) -> None:
         self.sounds = sounds
-        self.audio_token = audio_token
-        self.audio_token_id = audio_token_id
+        self.placeholders = {"audio": Marked(audio_token, audio_token_id)}
         self.sampling_rate = sounds.sampling_rate
         self.fingerprint = fingerprint(self, sounds.settings)
 
@@ -34,9 +33,6 @@ class Qwen2AudioProcessing(TextProcessing):
         token = checkpoint.tokenizer_config.get("audio_token") or processor.get("audio_token") or "<|AUDIO|>"
         return cls(sounds, token, config.get("audio_token_index", config.get("audio_token_id", 151646)))
 
-    def marker(self, kind: str) -> str:
-        return self.audio_token if kind == "audio" else super().marker(kind)
-
     def audio_layout(self, num_samples: int) -> MediaLayout:
         return self.sounds.layout(num_samples)
 
@@ -46,8 +42,3 @@ class Qwen2AudioProcessing(TextProcessing):
         count = 2 * ((self.sounds.num_frames(len(samples)) + 1) // 2) + 1
         frames = self.sounds.frames(samples, min(count, self.sounds.max_frames))
         return {"input_features": np.pad(frames, ((0, 0), (0, count - frames.shape[1])))}
-
-    def placeholder(self, kind: str, layout: MediaLayout) -> Placeholder:
-        if kind != "audio":
-            return super().placeholder(kind, layout)
-        return Placeholder([self.audio_token_id] * layout.num_tokens, [(0, layout.num_tokens)])

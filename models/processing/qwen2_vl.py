@@ -7,10 +7,10 @@ from PIL import Image
 
 from kvcache.spans import MediaSpan
 from models.checkpoint import Checkpoint
-from models.processing.base import MediaLayout, Placeholder, PositionTable, PreparedMedia
+from models.processing.base import MediaLayout, PositionTable, PreparedMedia
 from models.processing.fingerprint import fingerprint
 from models.processing.image import LOW_DETAIL, PatchedImages
-from models.processing.text import TextProcessing
+from models.processing.text import Marked, TextProcessing
 
 
 class Qwen2VLProcessing(TextProcessing):
@@ -21,8 +21,7 @@ class Qwen2VLProcessing(TextProcessing):
 
     def __init__(self, images: PatchedImages, image_token: str, image_token_id: int) -> None:
         self.images = images
-        self.image_token = image_token
-        self.image_token_id = image_token_id
+        self.placeholders = {"image": Marked(image_token, image_token_id)}
         self.fingerprint = fingerprint(self, images.settings)
 
     @classmethod
@@ -33,20 +32,12 @@ class Qwen2VLProcessing(TextProcessing):
             checkpoint.config.get("image_token_id", 151655),
         )
 
-    def marker(self, kind: str) -> str:
-        return self.image_token if kind == "image" else super().marker(kind)
-
     def image_layout(self, width: int, height: int, options: str = "") -> MediaLayout:
         return self.images.layout(width, height, options)
 
     def prepare_image(self, image: Image.Image, options: str = "") -> PreparedMedia:
         """patches: see `PatchedImages.prepare`."""
         return self.images.prepare(image, options)
-
-    def placeholder(self, kind: str, layout: MediaLayout) -> Placeholder:
-        if kind != "image":
-            return super().placeholder(kind, layout)
-        return Placeholder([self.image_token_id] * layout.num_tokens, [(0, layout.num_tokens)])
 
     def positions(
         self, num_tokens: int, spans: Sequence[MediaSpan], items: Sequence[tuple[str, MediaLayout]]

@@ -1,6 +1,8 @@
 """A model that takes nothing but text, and what every model does with text: positions that count up."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 from PIL import Image
@@ -15,10 +17,18 @@ def sequential_positions(num_tokens: int) -> PositionTable:
     return PositionTable(np.arange(num_tokens, dtype=np.int64)[None], num_tokens)
 
 
+class Marked(NamedTuple):
+    """What templates write for one media item, and the id that stands for each of its tokens in a prompt."""
+
+    marker: str
+    token_id: int
+
+
 class TextProcessing:
-    """`Processing` of a text model; also the base of those that take one kind of media, in ordinary order."""
+    """`Processing` of a text model; also the base of those that take media. placeholders: of each kind."""
 
     kinds: frozenset[str] = frozenset()
+    placeholders: Mapping[str, Marked] = MappingProxyType({})
     image_options: frozenset[str] = frozenset()
     bidirectional_kinds: frozenset[str] = frozenset()
     completes_prompts = False
@@ -31,7 +41,7 @@ class TextProcessing:
         return cls()
 
     def marker(self, kind: str) -> str:
-        raise _refused(kind)
+        return self._marked(kind).marker
 
     def image_layout(self, width: int, height: int, options: str = "") -> MediaLayout:
         raise _refused("image")
@@ -46,12 +56,19 @@ class TextProcessing:
         raise _refused("audio")
 
     def placeholder(self, kind: str, layout: MediaLayout) -> Placeholder:
-        raise _refused(kind)
+        """All of its tokens stand for content."""
+        count = layout.num_tokens
+        return Placeholder([self._marked(kind).token_id] * count, [(0, count)])
 
     def positions(
         self, num_tokens: int, spans: Sequence[MediaSpan], items: Sequence[tuple[str, MediaLayout]]
     ) -> PositionTable:
         return sequential_positions(num_tokens)
+
+    def _marked(self, kind: str) -> Marked:
+        if kind not in self.placeholders:
+            raise _refused(kind)
+        return self.placeholders[kind]
 
 
 def _refused(kind: str) -> MediaError:

@@ -11,8 +11,8 @@ import numpy as np
 
 from models.checkpoint import Checkpoint, CheckpointError
 from models.processing.audio_mel import LogMel
-from models.processing.base import MediaError, MediaLayout, Placeholder, PreparedMedia
-from models.processing.text import TextProcessing
+from models.processing.base import MediaError, MediaLayout, PreparedMedia
+from models.processing.text import Marked, TextProcessing
 
 MARKER = "<|audio|>"
 FRAMES_PER_POSITION = 2
@@ -31,7 +31,7 @@ class UltravoxProcessing(TextProcessing):
         self.mel = mel
         self.context_frames = context_frames
         self.frames_per_token = FRAMES_PER_POSITION * stack_factor
-        self.placeholder_id = placeholder_id
+        self.placeholders = {"audio": Marked(MARKER, placeholder_id)}
         self.sampling_rate = mel.sampling_rate
         self.fingerprint = f"ultravox-1 {sorted(asdict(mel).items())} numpy-{np.__version__}"
 
@@ -49,9 +49,6 @@ class UltravoxProcessing(TextProcessing):
             stack_factor=checkpoint.config.get("stack_factor", 8),
             placeholder_id=checkpoint.eos_token_ids[-1],
         )
-
-    def marker(self, kind: str) -> str:
-        return MARKER if kind == "audio" else super().marker(kind)
 
     def audio_layout(self, num_samples: int) -> MediaLayout:
         """One analysis window is the shortest sound that is taken."""
@@ -71,11 +68,6 @@ class UltravoxProcessing(TextProcessing):
     def prepare_audio(self, samples: np.ndarray) -> PreparedMedia:
         hop = self.mel.hop_length
         return {"features": self.mel.features(samples, pad_to=-(-len(samples) // hop) * hop)}
-
-    def placeholder(self, kind: str, layout: MediaLayout) -> Placeholder:
-        if kind != "audio":
-            return super().placeholder(kind, layout)
-        return Placeholder([self.placeholder_id] * layout.num_tokens, [(0, layout.num_tokens)])
 
 
 def audio_checkpoint(checkpoint: Checkpoint, weights: bool) -> Checkpoint | None:

@@ -193,8 +193,9 @@ def test_markers_and_placeholders_are_the_checkpoints_own(
     ids = {token["content"]: token["id"] for token in added}
     vl = Qwen2VLProcessing.from_checkpoint(Checkpoint.open(str(path)))
     assert vl.placeholder("image", MediaLayout(3)) == ([ids[vl.marker("image")]] * 3, [(0, 3)])
-    assert omni.placeholder("audio", MediaLayout(2)) == ([omni.audio_token_id] * 2, [(0, 2)])
-    assert omni.audio_token_id != omni.image_token_id
+    image, audio = (omni.placeholders[kind].token_id for kind in ("image", "audio"))
+    assert omni.placeholder("audio", MediaLayout(2)) == ([audio] * 2, [(0, 2)])
+    assert image != audio
     for refused in (lambda: vl.marker("audio"), lambda: vl.placeholder("audio", MediaLayout(1))):
         with pytest.raises(ValueError, match="audio"):
             refused()
