@@ -9,14 +9,12 @@ import torch.nn.functional as F
 from models.checkpoint import Checkpoint
 from models.decoder import Decoder, rms_norm
 from models.decoder_config import DecoderConfig
+from models.families.published import TEXT_PREFIXES, VISION_PREFIXES
 from models.families.siglip import SiglipVision
 from models.families.text import TextModel
 from models.interface import EncoderInput
 from models.processing.gemma3 import Gemma3Processing
 from models.weights import Weights
-
-_TEXT_PREFIXES = ("language_model.model.", "model.language_model.", "language_model.")
-_VISION_PREFIXES = ("vision_tower.vision_model.", "vision_tower.")
 
 
 class Gemma3Model(TextModel):
@@ -30,10 +28,10 @@ class Gemma3Model(TextModel):
         cls, checkpoint: Checkpoint, config: Any, weights: Weights, processing: Gemma3Processing
     ) -> Self:
         text = DecoderConfig.from_text_config(config.text_config, tie=config.tie_word_embeddings)
-        model = cls(checkpoint, processing, Decoder(text, weights, _TEXT_PREFIXES))
+        model = cls(checkpoint, processing, Decoder(text, weights, TEXT_PREFIXES))
         both = weights.prefixed("", "model.")
         vision = config.vision_config
-        model.vision = SiglipVision(vision, both.prefixed(*_VISION_PREFIXES), processing.images.values)
+        model.vision = SiglipVision(vision, both.prefixed(*VISION_PREFIXES), processing.images.values)
         model.projector = Projector(
             both.prefixed("multi_modal_projector."),
             model.vision.width,

@@ -9,14 +9,12 @@ from models.checkpoint import Checkpoint, CheckpointError
 from models.decoder import Decoder
 from models.decoder_config import DecoderConfig
 from models.families.clip import ClipConfig, ClipVision
+from models.families.published import TEXT_PREFIXES, VISION_PREFIXES
 from models.families.text import TextModel
 from models.interface import EncoderInput
 from models.linear import Map, packed, take_linear
 from models.processing.llava import LlavaProcessing
 from models.weights import Weights
-
-_TEXT_PREFIXES = ("language_model.model.", "model.language_model.", "language_model.")
-_VISION_PREFIXES = ("vision_tower.vision_model.", "vision_tower.")
 
 
 class LlavaModel(TextModel):
@@ -30,10 +28,10 @@ class LlavaModel(TextModel):
     @classmethod
     def load(cls, checkpoint: Checkpoint, config: Any, weights: Weights, processing: LlavaProcessing) -> Self:
         text = DecoderConfig.from_text_config(config.text_config, tie=config.tie_word_embeddings)
-        model = cls(checkpoint, processing, Decoder(text, weights, _TEXT_PREFIXES))
+        model = cls(checkpoint, processing, Decoder(text, weights, TEXT_PREFIXES))
         tower = ClipConfig.of(config.vision_config, config.vision_feature_layer)
         both = weights.prefixed("", "model.")
-        model.vision = ClipVision(tower, both.prefixed(*_VISION_PREFIXES), processing.images.values)
+        model.vision = ClipVision(tower, both.prefixed(*VISION_PREFIXES), processing.images.values)
         inputs = tower.blocks.width * len(tower.outputs)
         model.projector = _take_projector(config, both, inputs, text.hidden_size)
         model.first_row = int(config.vision_feature_select_strategy == "default")

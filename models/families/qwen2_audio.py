@@ -7,14 +7,13 @@ import torch
 from models.checkpoint import Checkpoint
 from models.decoder import Decoder
 from models.decoder_config import DecoderConfig
+from models.families.published import TEXT_PREFIXES
 from models.families.text import TextModel
 from models.families.whisper import WhisperConfig, WhisperEncoder
 from models.interface import EncoderInput
 from models.linear import Map, packed, take_linear
 from models.processing.qwen2_audio import Qwen2AudioProcessing
 from models.weights import Weights
-
-_TEXT_PREFIXES = ("language_model.model.", "model.language_model.")
 
 
 class Qwen2AudioModel(TextModel):
@@ -28,7 +27,7 @@ class Qwen2AudioModel(TextModel):
         cls, checkpoint: Checkpoint, config: Any, weights: Weights, processing: Qwen2AudioProcessing
     ) -> Self:
         text = DecoderConfig.from_text_config(config.text_config, tie=False)
-        model = cls(checkpoint, processing, Decoder(text, weights, _TEXT_PREFIXES))
+        model = cls(checkpoint, processing, Decoder(text, weights, TEXT_PREFIXES))
         both, audio = weights.prefixed("", "model."), WhisperConfig.of(config.audio_config)
         model.encoder = WhisperEncoder(audio, both.prefixed("audio_tower."))
         projector = take_linear(both, "multi_modal_projector.linear", audio.width, text.hidden_size)
