@@ -47,19 +47,7 @@ class Admission:
             raise Refused(f"n must lie in 1..{MAX_CHOICES}", param="n")
         media = self._media(command.media)
         spans = self._spans(command, len(ids))
-        indivisible = tuple(
-            (span.start, span.end)
-            for span in spans
-            if media[span.key].kind in self.processing.bidirectional_kinds
-        )
-        longest = max((end - start for start, end in indivisible), default=0)
-        if longest > self.limits.max_indivisible_tokens:
-            raise Refused(
-                f"one of the media items takes {longest} tokens, which must be computed at once, "
-                f"but this server computes at most {self.limits.max_indivisible_tokens} at once",
-                "media_too_large",
-                "messages",
-            )
+        indivisible = self._indivisible(spans, media)
         items = [(media[span.key].kind, media[span.key].layout) for span in spans]
         try:
             positions = self.processing.positions(len(ids), spans, items)
@@ -81,6 +69,22 @@ class Admission:
             indivisible=indivisible,
             arrival=arrival,
         )
+
+    def _indivisible(
+        self, spans: tuple[MediaSpan, ...], media: dict[bytes, MediaItem]
+    ) -> tuple[tuple[int, int], ...]:
+        """The ranges that see themselves in both directions, and so are computed in one step."""
+        kinds = self.processing.bidirectional_kinds
+        ranges = tuple((span.start, span.end) for span in spans if media[span.key].kind in kinds)
+        longest = max((end - start for start, end in ranges), default=0)
+        if longest > self.limits.max_indivisible_tokens:
+            raise Refused(
+                f"one of the media items takes {longest} tokens, which must be computed at once, "
+                f"but this server computes at most {self.limits.max_indivisible_tokens} at once",
+                "media_too_large",
+                "messages",
+            )
+        return ranges
 
     def _ids(self, command: Generate) -> np.ndarray:
         if not command.ids or len(command.ids) % 4:
