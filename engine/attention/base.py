@@ -24,7 +24,7 @@ class Chunk(NamedTuple):
 
 
 class KeyRanges(NamedTuple):
-    """Row i of a chunk sees the keys [first[i], until[i]) of its sequence. int32 [rows] each."""
+    """Row i sees the keys [first[i], until[i]) of its sequence. int32 [rows] each."""
 
     first: np.ndarray
     until: np.ndarray
@@ -36,15 +36,32 @@ def key_ranges(chunk: Chunk, window: int | None) -> KeyRanges:
 
     ValueError if such a span is cut by the end of the chunk: its rows would miss keys.
     """
-    until = np.arange(chunk.start + 1, chunk.end + 1, dtype=np.int32)
-    first = np.zeros_like(until) if window is None else np.maximum(until - window, 0)
-    for start, end in chunk.bidirectional:
-        if end <= chunk.start or start >= chunk.end:
-            continue
+    ranges = _causal([chunk], window)
+    for start, end in _spans_within(chunk):
         if end > chunk.end:
             raise ValueError(f"bidirectional span {start}..{end} is cut at {chunk.end}")
-        until[max(start - chunk.start, 0) : end - chunk.start] = end
-    return KeyRanges(first, until)
+        ranges.until[max(start - chunk.start, 0) : end - chunk.start] = end
+    return ranges
+
+
+def step_ranges(chunks: Sequence[Chunk], window: int | None) -> KeyRanges:
+    """`key_ranges` of all chunks, one behind the other: causal ones at once, since a step has many."""
+    ranges = _causal(chunks, window)
+    row = 0
+    for chunk in chunks:
+        rows = slice(row, row := row + chunk.end - chunk.start)
+        if _spans_within(chunk):
+            ranges.first[rows], ranges.until[rows] = key_ranges(chunk, window)
+    return ranges
+
+
+def _causal(chunks: Sequence[Chunk], window: int | None) -> KeyRanges:
+    until = np.concatenate([np.arange(c.start + 1, c.end + 1, dtype=np.int32) for c in chunks])
+    return KeyRanges(np.zeros_like(until) if window is None else np.maximum(until - window, 0), until)
+
+
+def _spans_within(chunk: Chunk) -> list[tuple[int, int]]:
+    return [(start, end) for start, end in chunk.bidirectional if end > chunk.start and start < chunk.end]
 
 
 class StepPlan:

@@ -9,7 +9,7 @@ from copy import copy
 import numpy as np
 import torch
 
-from engine.attention.base import Chunk, StepPlan, key_ranges
+from engine.attention.base import Chunk, StepPlan, step_ranges
 from engine.native.library import DTYPES, CHeads, CSight, Library, type_code
 from models.interface import AttentionSpec
 
@@ -50,22 +50,10 @@ class Sight:
     """For each row of some chunks, the pages and the range of keys that it sees under one window."""
 
     def __init__(self, chunks: Sequence[Chunk], window: int | None) -> None:
-        tables, starts, firsts, untils = [], [], [], []
-        at = 0
-        for chunk in chunks:
-            size = chunk.end - chunk.start
-            tables.append(np.asarray(chunk.block_table, dtype=np.int32))
-            starts += [at] * size
-            at += len(tables[-1])
-            if size == 1 and not any(start <= chunk.start < end for start, end in chunk.bidirectional):
-                firsts.append(max(chunk.end - window, 0) if window is not None else 0)
-                untils.append(chunk.end)
-            else:
-                first, until = key_ranges(chunk, window)
-                firsts += first.tolist()
-                untils += until.tolist()
-        ranges = (np.array(x, dtype=np.int32) for x in (starts, firsts, untils))
-        self.struct = self._seen_by(np.concatenate(tables), *ranges)
+        tables = [np.asarray(chunk.block_table, dtype=np.int32) for chunk in chunks]
+        begins = np.cumsum([0, *map(len, tables[:-1])], dtype=np.int32)
+        starts = np.repeat(begins, [chunk.end - chunk.start for chunk in chunks])
+        self.struct = self._seen_by(np.concatenate(tables), starts, *step_ranges(chunks, window))
 
     def of_rows(self, rows: np.ndarray) -> "Sight":
         """What these rows see alone. rows: int64 [n], ascending."""

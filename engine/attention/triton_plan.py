@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from engine.attention.base import Chunk, StepPlan, key_ranges
+from engine.attention.base import Chunk, StepPlan, step_ranges
 
 
 class Work(NamedTuple):
@@ -94,14 +94,7 @@ def _shared_out(tiles: np.ndarray, part_keys: np.ndarray, queries: int) -> Work:
 
 def step_sight(step: StepPlan, window: int | None) -> np.ndarray:
     """int32 [rows, 2]: each row sees the keys [first, until) of its sequence. ValueError: see key_ranges."""
-    until = np.concatenate([np.arange(c.start + 1, c.end + 1, dtype=np.int32) for c in step.chunks])
-    first = np.zeros_like(until) if window is None else np.maximum(until - window, 0)
-    sight = np.stack([first, until], axis=1)
-    for index, chunk in enumerate(step.chunks):
-        if chunk.bidirectional:
-            ranges = key_ranges(chunk, window)
-            sight[step.row_starts[index] : step.row_starts[index + 1]] = np.stack(ranges, axis=1)
-    return sight
+    return np.stack(step_ranges(step.chunks, window), axis=1)
 
 
 def step_tables(chunks: Sequence[Chunk]) -> np.ndarray:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch.nn.functional import scaled_dot_product_attention
 
 from engine.attention import sdpa
-from engine.attention.base import Chunk, StepPlan, key_ranges
+from engine.attention.base import Chunk, StepPlan, key_ranges, step_ranges
 from engine.attention.native import NativeBackend
 from engine.attention.reference import ReferenceBackend
 from engine.attention.sdpa import SdpaBackend
@@ -223,6 +223,17 @@ def test_key_ranges_follow_the_rule(start: int, size: int, window: int | None, d
         ends = [e for s, e in spans if s <= position < e]
         seen = {j for j in range(*ends or [position + 1]) if window is None or position - j < window}
         assert set(range(first[row], until[row])) == seen
+
+
+@pytest.mark.parametrize("window", [None, 7])
+def test_the_ranges_of_a_step_are_those_of_its_chunks(window: int | None) -> None:
+    for seed in range(5):
+        chunks = draw_chunks(np.random.default_rng(seed), True)
+        chunks += [Chunk(9, 10, [0], [(2, 9), (10, 12)]), Chunk(9, 10, [0], [(9, 10)])]
+        parts = [key_ranges(chunk, window) for chunk in chunks]
+        for found, expected in zip(step_ranges(chunks, window), zip(*parts, strict=True), strict=True):
+            assert found.dtype == np.int32
+            assert np.array_equal(found, np.concatenate(expected))
 
 
 def test_a_cut_bidirectional_span_is_refused() -> None:
