@@ -2,9 +2,11 @@
 
 from collections.abc import Callable
 
+import msgspec
 import torch
 
 from engine.allocator import return_freed_memory
+from engine.attention.choice import settled
 from engine.config import EngineConfig
 from engine.driver import Outbox
 from engine.grammar import GrammarCompiler, Vocabulary
@@ -61,6 +63,8 @@ def around(
             f"max_model_len is {config.max_model_len}, "
             f"but the model was made for {model.max_positions} tokens"
         )
+    backend = settled(config.attention_backend, model.attention, model.dtype, model.device)
+    config = msgspec.structs.replace(config, attention_backend=backend)
     blocks = num_blocks(model, config)
     num_pool_tokens = blocks * BLOCK_SIZE
     limits = Limits(

@@ -29,6 +29,7 @@ def block_bytes(model: ServedModel) -> int:
 
 def num_blocks(model: ServedModel, config: EngineConfig) -> int:
     """Blocks for the configured memory, or for what is free now. No more than all sequences could ever use.
+    config: with the back end settled.
 
     ValueError if too few fit to be of any use.
     """
@@ -69,9 +70,10 @@ def _free_bytes(model: ServedModel, config: EngineConfig, longest: int) -> int:
 
 
 def _attention_bytes(model: ServedModel, config: EngineConfig, longest: int, free: int) -> int:
-    """What the back end takes for itself on a GPU: where none is named, either may serve."""
-    of_back_end = {"triton": TRITON_WORKSPACE_BYTES, "sdpa": _sdpa_bytes(model, longest, free)}
-    return of_back_end.get(config.attention_backend, max(of_back_end.values()))
+    """What the back end takes for itself on a GPU."""
+    if config.attention_backend == "triton":
+        return TRITON_WORKSPACE_BYTES
+    return _sdpa_bytes(model, longest, free)
 
 
 def _sdpa_bytes(model: ServedModel, longest: int, free: int) -> int:

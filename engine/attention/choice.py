@@ -24,17 +24,18 @@ _Pages = Sequence[torch.Tensor]
 def choose_backend(
     wish: str, spec: AttentionSpec, keys: _Pages, values: _Pages, num_threads: int
 ) -> AttentionBackend:
-    """The back end called `wish`; for "auto" native on a CPU that can have it, triton on a GPU where it
-    agrees with sdpa, else sdpa (the log says why).
+    """The back end called `wish`; for "auto" native on a CPU that can have it, else sdpa (the log says why),
+    and on a GPU what `settled` says.
 
     keys, values: for each layer [num_blocks, 16, kv_heads, head_dim]. ValueError for an unknown name, or
     where the one that was named can't serve this model on this machine.
     """
     if wish not in NAMES:
         raise ValueError(f"attention_backend must be one of {', '.join(NAMES)}, not {wish!r}")
+    wish = settled(wish, spec, keys[0].dtype, keys[0].device)
     if wish == "reference":
         return ReferenceBackend(spec, keys, values)
-    if wish == "native" or (wish == "auto" and keys[0].device.type == "cpu"):
+    if wish in ("native", "auto"):
         try:
             return NativeBackend(spec, keys, values, Library(num_threads))
         except (NativeUnavailable, ValueError) as error:
@@ -43,8 +44,6 @@ def choose_backend(
             logger.info("attention back end: sdpa, not native, because %s", error)
     if wish == "triton":
         return _triton(spec, keys, values)
-    if wish == "auto" and keys[0].device.type == "cuda":
-        return checked_triton(spec, keys, values) or SdpaBackend(spec, keys, values)
     return SdpaBackend(spec, keys, values)
 
 
@@ -57,12 +56,18 @@ def _triton(spec: AttentionSpec, keys: _Pages, values: _Pages) -> AttentionBacke
     return TritonBackend(spec, keys, values)
 
 
-def checked_triton(spec: AttentionSpec, keys: _Pages, values: _Pages) -> AttentionBackend | None:
-    """None, and a line in the log, unless it gives what sdpa gives here and now."""
+def settled(wish: str, spec: AttentionSpec, dtype: torch.dtype, device: torch.device) -> str:
+    """`wish`, but for "auto" on a GPU what will serve there: told before there are pages, which get what it
+    leaves."""
+    return best_on_gpu(spec, dtype, device) if wish == "auto" and device.type == "cuda" else wish
+
+
+def best_on_gpu(spec: AttentionSpec, dtype: torch.dtype, device: torch.device) -> str:
+    """Triton, unless it doesn't give what sdpa gives here and now: then sdpa, and a line in the log."""
     try:
-        check_agreement(_triton, SdpaBackend, spec, keys[0].dtype, keys[0].device)
-        return _triton(spec, keys, values)
+        check_agreement(_triton, SdpaBackend, spec, dtype, device)
     except Exception as error:
         # A compiler, a driver and a device speak here: whatever they raise, sdpa serves.
         logger.warning("attention back end: sdpa, not triton, because %s: %s", type(error).__name__, error)
-        return None
+        return "sdpa"
+    return "triton"

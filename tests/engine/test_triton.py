@@ -11,7 +11,7 @@ import torch
 pytest.importorskip("triton", minversion="3.8")  # older interpreters fail with numpy 2.4
 
 from engine.attention.base import Chunk
-from engine.attention.choice import checked_triton, choose_backend
+from engine.attention.choice import best_on_gpu, choose_backend, settled
 from engine.attention.reference import ReferenceBackend
 from engine.attention.sdpa import SdpaBackend
 from engine.attention.self_check import Disagreement, check_agreement
@@ -159,9 +159,16 @@ class Wrong(SdpaBackend):
 def test_auto_takes_it_where_it_agrees_with_sdpa(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tiles, "PART_KEYS", 256)
     spec = AttentionSpec(2, 1, 16, 0.25, (None,))
-    backend = checked_triton(spec, *make_pages(spec, torch.float32, 0))
-    assert backend is not None
-    assert backend.name == "triton"
+    assert best_on_gpu(spec, torch.float32, CPU) == "triton"
+
+
+def test_only_auto_on_a_gpu_is_to_be_settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.attention.choice.best_on_gpu", lambda *_: "best")
+    spec = AttentionSpec(2, 1, 16, 0.25, (None,))
+    cuda = torch.device("cuda")
+    assert settled("auto", spec, torch.float32, cuda) == "best"
+    assert settled("sdpa", spec, torch.float32, cuda) == "sdpa"
+    assert settled("auto", spec, torch.float32, CPU) == "auto"
 
 
 @pytest.mark.parametrize("fault", ["a driver's error", "wrong numbers"])
@@ -171,7 +178,7 @@ def test_auto_leaves_it_where_it_fails_the_self_check(fault: str, monkeypatch, c
     else:
         monkeypatch.setattr(TritonBackend, "plan", lambda *_: 1 / 0)
     spec = AttentionSpec(2, 1, 16, 0.25, (None,))
-    assert checked_triton(spec, *make_pages(spec, torch.float32, 0)) is None
+    assert best_on_gpu(spec, torch.float32, CPU) == "sdpa"
     assert len(caplog.records) == 1
     assert "sdpa, not triton, because" in caplog.text
 
