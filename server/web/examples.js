@@ -23,6 +23,22 @@ export const EXAMPLES = [
   },
   {
     kind: "image",
+    name: "Four shapes",
+    questions: ["Where is the star?", "What colour is the triangle?", "How many shapes are there?", "What shape is yellow?"],
+    make: () =>
+      picture("Four shapes", "#ffffff", (pen) => {
+        pen.fillStyle = "#d22d2d";
+        pen.fill(circle(52, 56, 32));
+        pen.fillStyle = "#f2c81e";
+        pen.fill(star(170, 62, 42));
+        pen.fillStyle = "#2457c5";
+        pen.fillRect(26, 134, 64, 64);
+        pen.fillStyle = "#2e9b4f";
+        pen.fill(triangle(170, 164, 40));
+      }),
+  },
+  {
+    kind: "image",
     name: "A star",
     questions: ["What shape is in the picture?", "What colour is it?", "What is the background colour?"],
     make: () =>
@@ -78,6 +94,11 @@ function polygon(points) {
   points.forEach(([x, y]) => path.lineTo(x, y));
   path.closePath();
   return path;
+}
+
+/** Upright, between y - radius and y + radius. */
+function triangle(x, y, radius) {
+  return polygon([[x, y - radius], [x + radius, y + radius], [x - radius, y + radius]]);
 }
 
 function star(x, y, radius) {
