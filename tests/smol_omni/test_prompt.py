@@ -41,7 +41,16 @@ def test_calls_and_results_of_tools_are_shown_to_it(template: ChatTemplate) -> N
     )
 
 
-@pytest.mark.parametrize("content", [[{"type": "image"}], [{"type": "audio"}], "<|IMAGE|>What?", "<|AUDIO|>"])
-def test_media_are_refused(template: ChatTemplate, content: object) -> None:
-    with pytest.raises(TemplateError, match="does not see, nor understand what it hears"):
+@pytest.mark.parametrize(
+    "content", [[{"type": "audio"}, {"type": "text", "text": " Now."}], "<|AUDIO|> Now."]
+)
+def test_a_sound_stands_where_its_words_would(template: ChatTemplate, content: object) -> None:
+    assert "<|im_start|>user\n<|AUDIO|> Now.<|im_end|>" in template.render(
+        [{"role": "user", "content": content}]
+    )
+
+
+@pytest.mark.parametrize("content", [[{"type": "image"}], [{"type": "video"}], "<|IMAGE|>What?"])
+def test_pictures_are_refused(template: ChatTemplate, content: object) -> None:
+    with pytest.raises(TemplateError, match="it does not see"):
         template.render([{"role": "user", "content": content}])

@@ -10,7 +10,8 @@ import random
 import torch
 
 from tools.smol_omni.network import Listener, nearness, read_language
-from tools.smol_omni.train import STATE, load_samples
+from tools.smol_omni.stages import HEARING
+from tools.smol_omni.train import load_samples
 
 SOUNDS, RIDGE, WORDS, WIDENED = 1400, 1e-3, 2.0, 1.8
 """How many sounds; what weights cost beside errors; what a word counts beside nothing; how far outputs are
@@ -21,7 +22,7 @@ set apart afterwards, since least squares draws them together.
 @torch.inference_mode()
 def main() -> None:
     torch.set_num_threads(1)
-    language, state = read_language(), torch.load(STATE)
+    language, state = read_language(), torch.load(HEARING)
     listener = Listener(language).eval()
     listener.load_state_dict(state["model"])
     samples = random.Random(0).sample(load_samples(language), SOUNDS)
@@ -44,7 +45,7 @@ def main() -> None:
     middle = language.rows[language.nothing]
     state["model"]["proj.weight"] = WIDENED * solved[:-1].T.contiguous()
     state["model"]["proj.bias"] = middle + WIDENED * (solved[-1] - middle)
-    torch.save(state, STATE)
+    torch.save(state, HEARING)
     print(f"squared distance to the rows before: {error:.0f}")
 
 

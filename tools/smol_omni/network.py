@@ -47,8 +47,9 @@ class Listener(nn.Module):
         self.proj = nn.Linear(WIDTH, language.rows.shape[1])
         self.ln_post.load_state_dict(whisper_tower().tower.ln_post.state_dict())
         for layer in self.layers:
-            nn.init.zeros_(layer.self_attn.out_proj.weight)
-            nn.init.zeros_(layer.fc2.weight)
+            for last in (layer.self_attn.out_proj, layer.fc2):
+                nn.init.zeros_(last.weight)
+                nn.init.zeros_(last.bias)
         nn.init.normal_(self.proj.weight, std=0.01)
         self.proj.bias.data = language.rows[language.nothing].clone()
 

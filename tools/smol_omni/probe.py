@@ -17,7 +17,7 @@ from tools.smol_omni.held_out import COMMANDS, QUESTIONS, SENTENCES
 from tools.smol_omni.network import Language, Listener, nearness, read_language
 from tools.smol_omni.score import error_rate
 from tools.smol_omni.speech import KOKORO_HELD_OUT, heard
-from tools.smol_omni.train import STATE
+from tools.smol_omni.stages import latest
 
 
 def spoken(texts: tuple[str, ...], seed: str) -> list[tuple[str, np.ndarray]]:
@@ -44,7 +44,7 @@ def main(recordings: list[str]) -> None:
     torch.set_num_threads(1)
     language = read_language()
     listener = Listener(language).eval()
-    state = torch.load(STATE)
+    state = torch.load(latest())
     listener.load_state_dict(state["model"])
     kinds = {
         "sentences": spoken(SENTENCES, "sentences"),
@@ -55,7 +55,7 @@ def main(recordings: list[str]) -> None:
             for name, text in zip(recordings[::2], recordings[1::2], strict=True)
         ],
     }
-    print(f"after {state['step']} steps")
+    print(latest().name)
     for kind, sounds in kinds.items():
         pairs = [(text, understood(listener, language, heard(sound))) for text, sound in sounds]
         for text, answer in pairs:

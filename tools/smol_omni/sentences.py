@@ -6,6 +6,7 @@ Words in no order teach what each sounds like, without letting its neighbours te
 import random
 import re
 
+from tools.smol_omni import held_out, talk
 from tools.smol_omni.lexicon import (
     ADJECTIVES,
     ANIMALS,
@@ -25,6 +26,7 @@ from tools.smol_omni.lexicon import (
     THINGS,
     TIMES,
     VERBS,
+    words,
 )
 
 SLOTS = {
@@ -42,6 +44,7 @@ SLOTS = {
     "thing": THINGS,
     "time": TIMES,
     "verb": VERBS,
+    **talk.SLOTS,
 }
 
 QUESTIONS = (
@@ -167,6 +170,12 @@ STATEMENTS = (
     "Our {person} has a {adj} {animal}.",
     "{number} {adj} men came to the {thing}.",
 )
+OPENINGS = words(
+    "What Where How Who Why Which When Tell Write Explain Can Could Is Are Do Give Name Set Call Send Play "
+    "Turn Go Remind Good Hello Hi Thank Yes No Add Read Repeat Say Wait Stop Move Translate Count Sing Nice "
+    "See I"
+)
+"""Of what is said to somebody who is to answer."""
 KINDS = {QUESTIONS: 0.16, STATEMENTS: 0.14, COMMANDS: 0.1}
 DIGITS_SHARE = 0.06  # what is left are words in no order
 
@@ -187,6 +196,15 @@ def shuffled_words(rng: random.Random) -> str:
 def digits(rng: random.Random) -> str:
     count = rng.choice((1, 1, 2, 3, 4, 5))
     return rng.choice((" ", ", ")).join(rng.choice(DIGITS) for _ in range(count)).capitalize() + "."
+
+
+def compose_talk(rng: random.Random) -> str:
+    """What an assistant is asked, but for what the evaluation asks."""
+    while True:
+        fixed = rng.random() < 0.2
+        text = rng.choice(talk.FIXED) if fixed else filled(rng.choice(talk.QUESTIONS), rng)
+        if text not in held_out.QUESTIONS:
+            return text
 
 
 def compose(rng: random.Random) -> str:

@@ -16,10 +16,11 @@ from tools.demo_model.mel import log_mel
 from tools.demo_model.room import recorded
 from tools.demo_model.speak import RATE, Voice, sample_natural_voice, sample_voice, speak
 from tools.smol_omni import CACHE
-from tools.smol_omni.sentences import compose
+from tools.smol_omni.sentences import compose, compose_talk
 from tools.smol_omni.tower import whisper_tower
 
 SHARD = 256
+TALK_SHARDS = range(40, 80)  # what an assistant is asked; the others have all kinds of sentences
 LONGEST = 7 * RATE
 KOKORO_HELD_OUT = ("bf_emma", "am_michael", "af_nicole")
 
@@ -39,8 +40,8 @@ def heard(sound: np.ndarray) -> Tensor:
     return whisper_tower()(log_mel(np.ascontiguousarray(sound)))
 
 
-def make(rng: random.Random) -> tuple[str, np.ndarray]:
-    text = compose(rng)
+def make(rng: random.Random, talk: bool) -> tuple[str, np.ndarray]:
+    text = compose_talk(rng) if talk else compose(rng)
     sound = speak(text, sample_any_voice(rng))
     if rng.random() < 0.75:
         sound = recorded(sound, "command", rng, LONGEST)
@@ -51,12 +52,18 @@ def make_shard(index: int) -> None:
     rng, made = random.Random(f"smol-omni {index}"), []
     while len(made) < SHARD:
         try:
-            made.append(make(rng))
+            made.append(make(rng, index in TALK_SHARDS))
         except (ValueError, IndexError):  # a voice that cannot say it
             continue
     path = CACHE / f"speech-{index:03d}.pkl"
     path.with_suffix(".part").write_bytes(pickle.dumps(made))
     path.with_suffix(".part").rename(path)
+
+
+def load_speech() -> list[tuple[str, np.ndarray]]:
+    """All that is in the cache."""
+    shards = (pickle.loads(path.read_bytes()) for path in sorted(CACHE.glob("speech-???.pkl")))
+    return [pair for shard in shards for pair in shard]
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from models.smol_omni.hearing import audio_config, encoder_tensors
 from models.smol_omni.packages import HEARING, fetch, member
 from tools.smol_omni import CACHE
 
-OWN_LAYERS = 1
+OWN_LAYERS = 2
 
 
 class Frozen(nn.Module):
