@@ -118,7 +118,7 @@ class ServerFault(ApiError):
 def from_engine(error: RequestError | EngineDead) -> ApiError:
     """The engine's refusal in the client's terms. Codes as in engine.messages.RequestFailed."""
     if isinstance(error, EngineDead):
-        return Unavailable("The model stopped unexpectedly; try again shortly.", code="engine_unavailable")
+        return Unavailable("The model was stopped; try again shortly.", code="engine_unavailable")
     if error.code == "internal":
         return ServerFault("The server failed while it worked on this request.")
     if error.code == "overloaded":

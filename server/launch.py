@@ -117,7 +117,7 @@ class Launch:
             return
         self._state.draining = True
         self._signalled.set()
-        logger.info("draining: %d requests are open", self._num_unfinished)
+        logger.info("draining: %d requests are open; a second signal cuts them off", self._num_unfinished)
         # No timer of the loop: it may be closed by then, with the interpreter waiting for some thread.
         hard_exit = threading.Timer(self._settings.drain_timeout + HARD_EXIT_S, os._exit, (1,))
         hard_exit.daemon = True

@@ -120,7 +120,10 @@ class Settings(BaseModel):
         description="Seconds without a sign of life after which an engine is replaced. Longer than any step.",
     )
     drain_timeout: float = Field(
-        30.0, ge=0, description="Seconds that accepted requests get to finish after SIGTERM."
+        30.0,
+        ge=0,
+        description="Seconds that accepted requests get to finish after SIGTERM or Ctrl-C. A second one ends "
+        "them.",
     )
     allow_unknown_fields: bool = Field(
         False, description="Ignore request fields that no one has published, instead of refusing them."
