@@ -47,19 +47,21 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def load(flags: Mapping[str, Any], env: Mapping[str, str], config: str | None) -> Settings:
-    """Merge the sources. SettingsError names the setting that is wrong."""
+    """Merge the sources. SettingsError names the setting that is wrong, as its source does."""
     merged: dict[str, Any] = _read_file(config) if config is not None else {}
+    shown = {name: f"{config}: {name}" for name in merged}
     for name in Settings.model_fields:
-        value = env.get(ENV_PREFIX + name.upper())
+        value = env.get(variable(name))
         if value or (value is not None and name in LOCKS):
-            merged[name] = value
-    merged |= {name: value for name, value in flags.items() if name in Settings.model_fields}
+            merged[name], shown[name] = value, variable(name)
+        if name in flags:
+            merged[name], shown[name] = flags[name], flag(name)
     try:
         return Settings.model_validate(merged)
     except ValidationError as error:
         fault = error.errors(include_url=False)[0]
         name = str(fault["loc"][0]) if fault["loc"] else "settings"
-        raise SettingsError(f"{flag(name)}: {fault['msg'].lower()}") from None
+        raise SettingsError(f"{shown.get(name, flag(name))}: {fault['msg'].lower()}") from None
 
 
 def _read_file(path: str) -> dict[str, Any]:
@@ -71,6 +73,10 @@ def _read_file(path: str) -> dict[str, Any]:
 
 def flag(name: str) -> str:
     return "--" + name.replace("_", "-")
+
+
+def variable(name: str) -> str:
+    return ENV_PREFIX + name.upper()
 
 
 def _is_repeatable(info: FieldInfo) -> bool:
@@ -111,5 +117,4 @@ def reference_page() -> str:
 def _row(name: str, info: FieldInfo) -> str:
     shown = "`MODEL`" if name == POSITIONAL else f"`{flag(name)}`"
     repeatable = " (repeatable)" if _is_repeatable(info) else ""
-    variable = f"`{ENV_PREFIX}{name.upper()}`"
-    return f"| {shown}{repeatable} | {variable} | {shown_default(info)} | {info.description} |\n"
+    return f"| {shown}{repeatable} | `{variable(name)}` | {shown_default(info)} | {info.description} |\n"
