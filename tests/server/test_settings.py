@@ -84,7 +84,7 @@ def test_a_key_that_went_missing_opens_nothing(
 ) -> None:
     file = tmp_path / "intarsia.toml"
     file.write_text(f"api_key = {keys!r}\n".replace("'", '"'))
-    with pytest.raises(SettingsError, match="intarsia.toml: api_key: "):
+    with pytest.raises(SettingsError, match=r"intarsia\.toml: api_key: "):
         flags.load({}, {}, str(file))
     source = "--api-key: "
     if isinstance(keys, str):
@@ -130,7 +130,7 @@ def test_names_to_serve_under(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_unknown_settings_in_a_file_are_named(tmp_path: Path) -> None:
     file = tmp_path / "intarsia.toml"
     file.write_text("prot = 1\n")
-    with pytest.raises(SettingsError, match="intarsia.toml: prot: "):
+    with pytest.raises(SettingsError, match=r"intarsia\.toml: prot: "):
         flags.load({}, {}, str(file))
 
 

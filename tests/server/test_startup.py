@@ -123,12 +123,12 @@ def test_a_port_in_use(sound: Path, capfd: pytest.CaptureFixture[str]) -> None:
     ("toml", "message"),
     [
         ("port = ", "--config"),
-        ("prot = 1", "--prot"),
-        ('port = "x"', "--port"),
-        ("[port]\na = 1", "--port"),
-        ("host = [1]", "--host"),
-        ("api_key = 5", "--api-key"),
-        ("max_queue = 1.5", "--max-queue"),
+        ("prot = 1", "settings.toml: prot: "),
+        ('port = "x"', "settings.toml: port: "),
+        ("[port]\na = 1", "settings.toml: port: "),
+        ("host = [1]", "settings.toml: host: "),
+        ("api_key = 5", "settings.toml: api_key: "),
+        ("max_queue = 1.5", "settings.toml: max_queue: "),
     ],
 )
 def test_a_settings_file_that_is_wrong(
@@ -144,4 +144,4 @@ def test_an_environment_that_is_wrong(
     sound: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], name: str, value: str
 ) -> None:
     monkeypatch.setenv(f"INTARSIA_{name}", value)
-    assert f"--{name.lower().replace('_', '-')}" in fault(capfd, sound)
+    assert f"INTARSIA_{name}: " in fault(capfd, sound)
