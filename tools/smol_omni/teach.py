@@ -17,11 +17,11 @@ from transformers import LlamaForCausalLM
 from engine.allocator import keep_freed_memory
 from tools.demo_model.optimiser import Optimiser, Share
 from tools.smol_omni.answers import ANSWERS
-from tools.smol_omni.network import Listener, read_language
+from tools.smol_omni.network import Language, Listener, read_language
 from tools.smol_omni.speaker import AFTER, BEFORE, read_speaker, states
 from tools.smol_omni.speech import load_speech
 from tools.smol_omni.stages import MATCHED, TAUGHT
-from tools.smol_omni.train import ADAM, MUON, listen, tokens_of
+from tools.smol_omni.train import ADAM, MUON, Heard, listen, tokens_of
 
 BATCH, RATE = 8, 0.3
 NEIGHBOURS = 4  # a batch is drawn from so many times its size of sounds of about one length
@@ -45,6 +45,27 @@ def expected(speaker: LlamaForCausalLM, prompts: list[Tensor], answers: list[lis
         return speaker.lm_head(torch.cat(places)).float()
 
 
+def compared(
+    speaker: LlamaForCausalLM, language: Language, heard: Heard, said: list[list[int]], told: list[list[int]]
+) -> tuple[Tensor, float]:
+    """How far apart the answers' tokens are expected from the sounds and from the words, and the share of
+    tokens that are the likeliest in both. said, told: tokens of each question and its answer.
+    """
+    before = language.rows[language.tokens.encode(BEFORE).ids]
+    after = language.tokens.encode(AFTER).ids
+    ends = [language.rows[after + answer] for answer in told]
+    written = [torch.cat((before, language.rows[ids], end)) for ids, end in zip(said, ends, strict=True)]
+    spoken = [
+        torch.cat((before, output[:length], end))
+        for output, length, end in zip(heard.outputs, heard.lengths, ends, strict=True)
+    ]
+    with torch.no_grad():
+        right = expected(speaker, written, told).log_softmax(-1)
+    got = expected(speaker, spoken, told).log_softmax(-1)
+    apart = nn.functional.kl_div(got, right, log_target=True, reduction="batchmean")
+    return apart, (got.argmax(-1) == right.argmax(-1)).float().mean().item()
+
+
 def main(steps: int) -> None:
     keep_freed_memory()
     torch.set_num_threads(1)
@@ -56,33 +77,20 @@ def main(steps: int) -> None:
     optimiser = Optimiser([Share(listener, RATE)], MUON, ADAM)
     answers: dict[str, list[int]] = torch.load(ANSWERS)
     asked = sorted((s for s in load_speech() if s[0] in answers), key=lambda s: len(s[1]))
-    encode = lambda text: language.tokens.encode(text).ids  # noqa: E731
-    common = tokens_of([(encode(text), heard) for text, heard in asked], language)
-    before = language.rows[encode(BEFORE)]
+    ids = {text: language.tokens.encode(text).ids for text, _ in asked}
+    common = tokens_of([(ids[text], heard) for text, heard in asked], language)
     began, done, rng = time.process_time(), state.get("taught", 0), random.Random(state.get("taught", 3))
     for step in range(steps):
         batch = draw(asked, rng)
-        said = [encode(text) for text, _ in batch]
-        told = [answers[text] for text, _ in batch]
-        samples = list(zip(said, (heard for _, heard in batch), strict=True))
-        heard = listen(listener, language, samples, common, rng)
-        ends = [language.rows[encode(AFTER) + answer] for answer in told]
-        written = [torch.cat((before, language.rows[ids], end)) for ids, end in zip(said, ends, strict=True)]
-        spoken = [
-            torch.cat((before, output[:length], end))
-            for output, length, end in zip(heard.outputs, heard.lengths, ends, strict=True)
-        ]
-        with torch.no_grad():
-            right = expected(speaker, written, told).log_softmax(-1)
-        got = expected(speaker, spoken, told).log_softmax(-1)
-        apart = nn.functional.kl_div(got, right, log_target=True, reduction="batchmean")
+        heard = listen(listener, language, [(ids[text], sound) for text, sound in batch], common, rng)
+        said, told = [ids[text] for text, _ in batch], [answers[text] for text, _ in batch]
+        apart, same = compared(speaker, language, heard, said, told)
         (heard.loss + apart).backward()
         nn.utils.clip_grad_norm_(listener.parameters(), 1.0)
         optimiser.step(step / steps)
         if step % 10 == 9:
-            same = (got.argmax(-1) == right.argmax(-1)).float().mean()
-            told_apart = f"hearing {heard.loss:.3f}, apart {apart:.3f}, same {same:.2f}"
-            print(f"{step + 1} {told_apart}, {time.process_time() - began:.0f} s", flush=True)
+            progress = f"{step + 1} hearing {heard.loss:.3f}, apart {apart:.3f}, same {same:.2f}"
+            print(f"{progress}, {time.process_time() - began:.0f} s", flush=True)
         if step % 50 == 49 or step == steps - 1:
             torch.save({"model": listener.state_dict(), "taught": done + step + 1}, TAUGHT)
 
