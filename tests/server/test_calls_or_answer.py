@@ -4,20 +4,16 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import openai
 import pydantic
 import pytest
-import tokenizers
 
-from engine.grammar import GrammarCompiler, Vocabulary
 from engine.messages import Grammar
-from server.grammar_worker import fault
 from server.reader import CallsOrAnswer, TagReader
 from server.tools.grammar import TAGS, calls_or_answer
-from tests.checkpoints import write_tokenizer
 from tests.server.chat_client import chunks, joined, post, refused
 from tests.server.fakes import Bench, chat, say
+from tests.server.grammar_words import GrammarWords
 from tests.server.live import serving
 from tests.server.response_template.examples import CHANNELS, CHATML, LOOSE_JSON
 from tests.server.response_template.test_served import bench as templated
@@ -55,24 +51,10 @@ def test_the_grammar_allows_calls_or_the_answer(
     text: str, allowed: bool, num_tags: int, tmp_path: Path
 ) -> None:
     """Whether the tags of calls are single tokens of the model or not."""
-    vocabulary = write_tokenizer(tmp_path, plain_tokens=TAGS[:num_tags])
-    definition = (tmp_path / "tokenizer.json").read_text()
-    tag_ids = {tag: vocabulary[tag] for tag in TAGS[:num_tags]}
+    words = GrammarWords(tmp_path, TAGS[:num_tags])
     functions: list[Any] = [WEATHER["function"], TIME["function"]]
-    grammar = calls_or_answer(functions, True, Grammar("json_schema", json.dumps(SCHEMA)), tag_ids)
-    assert fault(grammar.kind, grammar.definition) == ""
-    end = vocabulary["<|im_end|>"]
-    compiler = GrammarCompiler(lambda: Vocabulary(definition, len(vocabulary), [end]))
-    (matcher,) = compiler.compile(grammar, (end,), 1).result()
-
-    def may_follow(token: int) -> bool:
-        return bool(matcher.mask()[token // 32] >> np.uint32(token % 32) & 1)
-
-    encoded = tokenizers.Tokenizer.from_str(definition)
-    tokens = encoded.encode(text, add_special_tokens=False).ids
-    assert all(may_follow(token) and matcher.accept(token) for token in tokens) is allowed
-    if allowed:
-        assert may_follow(end)
+    grammar = calls_or_answer(functions, True, Grammar("json_schema", json.dumps(SCHEMA)), words.tag_ids)
+    assert words.allows(grammar, text) is allowed
 
 
 @pytest.mark.parametrize("offered", [[WEATHER, TIME], [strict(WEATHER), TIME]], ids=["loose", "strict"])

@@ -6,23 +6,20 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import openai
 import pytest
-import tokenizers
 from hypothesis import given
 from hypothesis import strategies as st
 from llguidance import LLMatcher
 
-from engine.grammar import GrammarCompiler, Vocabulary
 from server.grammar_worker import fault
 from server.markers import MAX_HELD
 from server.tools import parser as parser_module
 from server.tools.grammar import TAGS, forced_call, strict_calls
 from server.tools.parser import ToolCallParser
-from tests.checkpoints import write_tokenizer
 from tests.server.chat_client import chunks, post, refused
 from tests.server.fakes import Bench, chat
+from tests.server.grammar_words import GrammarWords
 from tests.server.live import serving
 
 WEATHER = {
@@ -252,22 +249,9 @@ def test_strict_calls_are_free_text_until_a_call_begins(
     text: str, allowed: bool, num_tags: int, tmp_path: Path
 ) -> None:
     """Whether the tags of calls and thoughts are single tokens of the model or not."""
-    vocabulary = write_tokenizer(tmp_path, plain_tokens=TAGS[:num_tags])
-    definition = (tmp_path / "tokenizer.json").read_text()
-    tag_ids = {tag: vocabulary[tag] for tag in TAGS[:num_tags]}
-    grammar = strict_calls([WEATHER["function"], TIME["function"]], tag_ids)
-    assert fault(grammar.kind, grammar.definition) == ""
-    end = vocabulary["<|im_end|>"]
-    compiler = GrammarCompiler(lambda: Vocabulary(definition, len(vocabulary), [end]))
-    (matcher,) = compiler.compile(grammar, (end,), 1).result()
-
-    def may_follow(token: int) -> bool:
-        return bool(matcher.mask()[token // 32] >> np.uint32(token % 32) & 1)
-
-    tokens = tokenizers.Tokenizer.from_str(definition).encode(text, add_special_tokens=False).ids
-    assert all(may_follow(token) and matcher.accept(token) for token in tokens) is allowed
-    if allowed:
-        assert may_follow(end)
+    words = GrammarWords(tmp_path, TAGS[:num_tags])
+    grammar = strict_calls([WEATHER["function"], TIME["function"]], words.tag_ids)
+    assert words.allows(grammar, text) is allowed
 
 
 def test_strict_under_auto_binds_the_form_of_calls() -> None:

@@ -13,12 +13,11 @@ import torch
 from torch import Tensor, nn
 from transformers import LlamaForCausalLM
 
-from engine.allocator import keep_freed_memory
 from tools.demo_model.optimiser import Optimiser, Share
 from tools.smol_omni.network import Language, Listener, read_language
 from tools.smol_omni.speaker import read_speaker, states
 from tools.smol_omni.stages import HEARING, MATCHED
-from tools.smol_omni.train import ADAM, MUON, Heard, batches, listen, load_samples, tokens_of
+from tools.smol_omni.train import ADAM, MUON, Heard, batches, begin, listen, load_samples, tokens_of
 
 BATCH, LAYERS, RATE = 24, 4, 0.3
 WEIGHT = 3.0  # of the difference, beside the loss of the first stage
@@ -48,9 +47,7 @@ def unit(hidden: Tensor) -> Tensor:
 
 
 def main(steps: int) -> None:
-    keep_freed_memory()
-    torch.set_num_threads(1)
-    torch.manual_seed(0)
+    begin()
     language, rng = read_language(), random.Random(5)
     listener, speaker = Listener(language), read_speaker(LAYERS)
     listener.load_state_dict(torch.load(HEARING)["model"])

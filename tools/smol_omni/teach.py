@@ -14,14 +14,13 @@ import torch
 from torch import Tensor, nn
 from transformers import LlamaForCausalLM
 
-from engine.allocator import keep_freed_memory
 from tools.demo_model.optimiser import Optimiser, Share
 from tools.smol_omni.answers import ANSWERS
 from tools.smol_omni.network import Language, Listener, read_language
 from tools.smol_omni.speaker import AFTER, BEFORE, read_speaker, states
 from tools.smol_omni.speech import load_speech
 from tools.smol_omni.stages import MATCHED, TAUGHT
-from tools.smol_omni.train import ADAM, MUON, Heard, listen, tokens_of
+from tools.smol_omni.train import ADAM, MUON, Heard, begin, listen, tokens_of
 
 BATCH, RATE = 8, 0.3
 NEIGHBOURS = 4  # a batch is drawn from so many times its size of sounds of about one length
@@ -67,9 +66,7 @@ def compared(
 
 
 def main(steps: int) -> None:
-    keep_freed_memory()
-    torch.set_num_threads(1)
-    torch.manual_seed(0)
+    begin()
     language, speaker = read_language(), read_speaker()
     listener = Listener(language)
     state = torch.load(TAUGHT if TAUGHT.exists() else MATCHED)

@@ -137,6 +137,13 @@ def guide(shares: Tensor, said: Tensor) -> Tensor:
     return -shares[:, said].masked_fill(~near, HIDDEN).logsumexp(1).mean()
 
 
+def begin() -> None:
+    """What every stage starts with."""
+    keep_freed_memory()
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+
+
 def go_on(listener: Listener) -> None:
     """From the weights that ship."""
     with safe_open(FILE, "pt") as file:
@@ -145,9 +152,7 @@ def go_on(listener: Listener) -> None:
 
 
 def main(steps: int) -> None:
-    keep_freed_memory()
-    torch.set_num_threads(1)
-    torch.manual_seed(0)
+    begin()
     language, rng = read_language(), random.Random(0)
     listener = Listener(language)
     optimiser = Optimiser([Share(listener, 1.0)], MUON, ADAM)

@@ -6,15 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import openai
 import pytest
-import tokenizers
 
-from engine.grammar import GrammarCompiler, Vocabulary
 from models.checkpoint import Checkpoint
 from server.detokenizer import Detokenizer
-from server.grammar_worker import fault
 from server.loading import _read
 from server.response_template.call_form import call_form
 from server.response_template.search_time import SearchTime
@@ -22,9 +18,10 @@ from server.response_template.template import ResponseTemplate
 from server.tokenizer import Tokenizer
 from server.tools.form import CallForm
 from server.tools.grammar import forced_call, strict_calls
-from tests.checkpoints import tiny_llama, write_tokenizer
+from tests.checkpoints import tiny_llama
 from tests.server.chat_client import post, refused
 from tests.server.fakes import Bench, Script, chat, say
+from tests.server.grammar_words import GrammarWords
 from tests.server.live import serving
 from tests.server.response_template.examples import CHANNELS, CHATML, EXAMPLES, LOOSE_JSON
 
@@ -131,23 +128,9 @@ FORM = CallForm("<|call|>", "<|done|>", "tool", "args")
 def test_a_grammar_of_the_checkpoints_own_form(
     make: Callable[..., Any], text: str, allowed: bool, tmp_path: Path
 ) -> None:
-    vocabulary = write_tokenizer(tmp_path, plain_tokens=("<|call|>", "<|done|>"))
-    definition = (tmp_path / "tokenizer.json").read_text()
-    tag_ids = {tag: vocabulary[tag] for tag in ("<|call|>", "<|done|>")}
-    grammar = make([TOOL["function"]], tag_ids, FORM)
-    assert fault(grammar.kind, grammar.definition) == ""
-    end = vocabulary["<|im_end|>"]
-    (matcher,) = (
-        GrammarCompiler(lambda: Vocabulary(definition, len(vocabulary), [end]))
-        .compile(grammar, (end,), 1)
-        .result()
-    )
-
-    def may_follow(token: int) -> bool:
-        return bool(matcher.mask()[token // 32] >> np.uint32(token % 32) & 1)
-
-    tokens = tokenizers.Tokenizer.from_str(definition).encode(text, add_special_tokens=False).ids
-    assert all(may_follow(token) and matcher.accept(token) for token in tokens) is allowed
+    words = GrammarWords(tmp_path, ("<|call|>", "<|done|>"))
+    grammar = make([TOOL["function"]], words.tag_ids, FORM)
+    assert words.allows(grammar, text) is allowed
 
 
 def test_special_tokens_that_the_template_looks_for_are_text(tmp_path: Path) -> None:
