@@ -14,11 +14,18 @@ def check_context(num_tokens: int, max_model_len: int, param: str) -> None:
         raise _too_long(f"{num_tokens}", max_model_len, param)
 
 
+CHARS_OF_A_TOKEN = 256
+"""At most, on average, where the tokenizer doesn't say: no text but blanks has more."""
+
+
+def max_characters(facts: ModelFacts, max_model_len: int) -> int:
+    """A text of more can't fit."""
+    return max_model_len * (facts.max_token_chars or CHARS_OF_A_TOKEN)
+
+
 def check_length(num_characters: int, facts: ModelFacts, max_model_len: int, param: str) -> None:
     """ContextTooLong if so much text can't fit, however it is tokenised."""
-    if not facts.max_token_chars:
-        return
-    at_least = -(-num_characters // facts.max_token_chars)
+    at_least = -(-num_characters // (facts.max_token_chars or CHARS_OF_A_TOKEN))
     if at_least >= max_model_len:
         raise _too_long(f"at least {at_least}", max_model_len, param)
 

@@ -16,13 +16,14 @@ from server import structured
 from server.auth import namespace
 from server.caller import Caller
 from server.choice import Choice, Piece, Reading
-from server.context import check_context, check_length, num_characters
+from server.context import check_context, check_length, max_characters, num_characters
 from server.errors import BadRequest, ServerFault
 from server.media.item import MediaPart, ResolvedMedia
-from server.prompt import PromptError, RenderedPrompt
+from server.prompt import PromptError, PromptTooLong, RenderedPrompt
 from server.reading import chat_reading
 from server.runtime import MediaRequest, Runtime
 from server.template import TemplateError
+from server.tokenizer import Untokenizable
 from server.usage import CacheTokens, PromptTokens
 from server.validated import AnswerOptions, Conversation, MediaRef, ValidatedChat
 
@@ -130,7 +131,7 @@ async def answered(caller: Caller, request: ValidatedChat) -> AsyncIterator[tupl
         await structured.check(caller.state.grammars, request.grammar, request.grammar_param, tools)
     async with accepted(caller, options.cache_salt, options.num_choices) as media:
         items = await resolve(media, request.conversation.media)
-        prompt = await render(runtime, request.conversation, items, must_fit=True)
+        prompt = await render(runtime, request.conversation, items)
         check_context(len(prompt.sequence), runtime.engine.info.max_model_len, request.conversation.param)
         reading = chat_reading(runtime, request, prompt.sequence.ids)
         salted = namespace(caller.tenant, options.cache_salt)
@@ -169,26 +170,33 @@ async def render(
     conversation: Conversation,
     items: list[ResolvedMedia],
     add_generation_prompt: bool = True,
-    must_fit: bool = False,
+    most_characters: int | None = None,
 ) -> RenderedPrompt:
-    """BadRequest where the template refuses the messages. must_fit: ContextTooLong, without tokenising them,
-    for messages that can't fit the context."""
+    """BadRequest where the template refuses the messages. ContextTooLong, without tokenising them, for
+    messages that can't fit the context; most_characters: what is taken for it in the context's place."""
+    facts, max_model_len = runtime.facts, runtime.engine.info.max_model_len
 
     def render_in_thread() -> RenderedPrompt:
-        if must_fit:
-            length = num_characters(conversation)
-            check_length(length, runtime.facts, runtime.engine.info.max_model_len, conversation.param)
+        if most_characters is None:
+            check_length(num_characters(conversation), facts, max_model_len, conversation.param)
         return runtime.prompts.render(
             conversation.messages,
             items,
             tools=conversation.tools,
             template_kwargs=conversation.template_kwargs,
             add_generation_prompt=add_generation_prompt,
+            max_characters=most_characters or max_characters(facts, max_model_len),
         )
 
     try:
         return await asyncio.to_thread(render_in_thread)
-    except (PromptError, TemplateError) as error:
+    except PromptTooLong as error:
+        if most_characters is None:
+            check_length(error.num_characters, facts, max_model_len, conversation.param)
+        raise BadRequest(
+            f"The prompt is longer than {most_characters} characters.", param=conversation.param
+        ) from None
+    except (PromptError, TemplateError, Untokenizable) as error:
         raise BadRequest(str(error), param=conversation.param) from None
 
 

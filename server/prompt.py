@@ -25,6 +25,12 @@ class PromptError(ValueError):
     """The messages give no prompt for this model. The text is fit for a client."""
 
 
+class PromptTooLong(PromptError):
+    def __init__(self, num_characters: int) -> None:
+        super().__init__(f"The prompt has {num_characters} characters.")
+        self.num_characters = num_characters
+
+
 class RenderedPrompt(NamedTuple):
     """media[i] is the item behind sequence.spans[i] (the same one for several spans, where break tokens
     divide it).
@@ -67,11 +73,12 @@ class PromptBuilder:
         tools: Sequence[Mapping[str, Any]] | None = None,
         template_kwargs: Mapping[str, Any] | None = None,
         add_generation_prompt: bool = True,
+        max_characters: int | None = None,
     ) -> RenderedPrompt:
         """messages: plain data, roles already validated, content a string or a list of text, image and audio
         parts, the arguments of calls as objects, or as text that is none. items: the media of those parts,
-        in order.
-        Raises PromptError or TemplateError."""
+        in order. max_characters: of text, beyond which nothing is tokenised.
+        Raises PromptError (PromptTooLong among them) or TemplateError."""
         if self._template is None:
             raise PromptError(
                 "This model has no chat template, so it takes no messages; use /v1/completions."
@@ -93,7 +100,11 @@ class PromptBuilder:
             raise PromptError(str(error)) from None
         except RecursionError:
             raise PromptError("The messages or tools are nested too deeply.") from None
-        return self._assemble(rendered, items, hidden)
+        stretches = list(self._split(self._with_margins(rendered)))
+        num_characters = sum(len(text) for _, text, _ in stretches)
+        if max_characters is not None and num_characters > max_characters:
+            raise PromptTooLong(num_characters)
+        return self._assemble(rendered, stretches, items, hidden)
 
     def render_text(self, prompt: str) -> RenderedPrompt:
         """A raw prompt, whose author plays the template's part: control tokens count, but media markers stay
@@ -135,13 +146,19 @@ class PromptBuilder:
             rendered = rendered.replace(marker, f"{margin}{marker}{margin}")
         return rendered
 
-    def _assemble(self, rendered: str, items: Sequence[ResolvedMedia], hidden: HiddenText) -> RenderedPrompt:
+    def _assemble(
+        self,
+        rendered: str,
+        stretches: Sequence[tuple[int, str, str | None]],
+        items: Sequence[ResolvedMedia],
+        hidden: HiddenText,
+    ) -> RenderedPrompt:
         waiting = {kind: deque(item for item in items if item.kind == kind) for kind in self._markers}
         ids = self._before(rendered)
         spans: list[MediaSpan] = []
         media: list[ResolvedMedia] = []
         num_markers = Counter[str]()
-        for start, stretch, mark in self._split(self._with_margins(rendered)):
+        for start, stretch, mark in stretches:
             ids += self._tokenizer.encode_plain(hidden.restore(stretch), continued=start > 0)
             kind = self._kinds.get(mark or "")
             if kind is not None:

@@ -47,6 +47,7 @@ class Prompts(Protocol):
         tools: Sequence[Mapping[str, Any]] | None = None,
         template_kwargs: Mapping[str, Any] | None = None,
         add_generation_prompt: bool = True,
+        max_characters: int | None = None,
     ) -> RenderedPrompt: ...
 
     def render_text(self, prompt: str) -> RenderedPrompt: ...

@@ -138,12 +138,21 @@ class Tokenizer:
         return stream.step(self._full, token_id) or ""
 
 
+class Untokenizable(ValueError):
+    """The library gave up on a text."""
+
+
 def _encode(tokenizer: tokenizers.Tokenizer, text: str, add_special_tokens: bool) -> list[int]:
     """The library lets other threads run only during a batch, which for short text costs more than it is
     worth."""
-    if len(text) < _LONG_TEXT:
-        return tokenizer.encode(text, add_special_tokens=add_special_tokens).ids
-    return tokenizer.encode_batch_fast([text], add_special_tokens=add_special_tokens)[0].ids
+    try:
+        if len(text) < _LONG_TEXT:
+            return tokenizer.encode(text, add_special_tokens=add_special_tokens).ids
+        return tokenizer.encode_batch_fast([text], add_special_tokens=add_special_tokens)[0].ids
+    except BaseException as error:  # a panic of Rust's is no Exception, and has no name that can be imported
+        if type(error).__name__ != "PanicException":
+            raise
+        raise Untokenizable("The text can't be tokenised: too much of it is alike.") from None
 
 
 def _add_missing(tokenizer: tokenizers.Tokenizer, config: Mapping[str, Any]) -> None:

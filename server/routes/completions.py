@@ -22,6 +22,7 @@ from server.runtime import MediaRequest
 from server.schema.completions import CompletionRequest
 from server.stream import DONE, PREPARED, EventStream, WholeResponse, sse
 from server.together import pieces_of
+from server.tokenizer import Untokenizable
 from server.usage import CacheTokens, PromptTokens, usage
 from server.validate import answer_options, check_model
 from server.validated import AnswerOptions
@@ -105,7 +106,7 @@ class _Job:
             check_length(len(prompt), runtime.facts, max_model_len, "prompt")
         try:
             rendered = prompts.render_text(prompt) if isinstance(prompt, str) else prompts.render_ids(prompt)
-        except PromptError as error:
+        except (PromptError, Untokenizable) as error:
             raise BadRequest(str(error), param="prompt") from None
         if not len(rendered.sequence):
             raise BadRequest("The prompt is empty.", param="prompt")

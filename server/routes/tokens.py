@@ -8,7 +8,6 @@ from starlette.requests import Request
 
 from server import generation
 from server.caller import Caller
-from server.context import num_characters
 from server.conversation import conversation_of
 from server.errors import BadRequest
 from server.routes.serving import caller_of, read
@@ -42,9 +41,8 @@ async def _ids(wire: TokenizeRequest, runtime: Runtime) -> list[int]:
         return (await asyncio.to_thread(runtime.prompts.render_text, wire.prompt)).sequence.ids
     tools = rendered_tools(wire.tools)
     conversation = conversation_of(wire.messages or [], tools, wire.chat_template_kwargs, runtime.facts, 0)
-    if num_characters(conversation) > MAX_CHARACTERS:
-        raise BadRequest(f"messages are longer than {MAX_CHARACTERS} characters.", param="messages")
-    return (await generation.render(runtime, conversation, [], wire.add_generation_prompt)).sequence.ids
+    rendered = await generation.render(runtime, conversation, [], wire.add_generation_prompt, MAX_CHARACTERS)
+    return rendered.sequence.ids
 
 
 async def detokenize(request: Request) -> WholeResponse:

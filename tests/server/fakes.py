@@ -15,7 +15,7 @@ from models.processing.base import MediaError, MediaLayout, PreparedMedia
 from server.choice import TextDecoder
 from server.grammar_trials import GrammarTrials
 from server.media.item import MediaPart, ResolvedMedia
-from server.prompt import PromptError, RenderedPrompt
+from server.prompt import PromptError, PromptTooLong, RenderedPrompt
 from server.runtime import Runtime
 from server.settings import Settings
 from server.state import ServerState
@@ -130,6 +130,7 @@ class FakePrompts:
         tools: Sequence[Mapping[str, Any]] | None = None,
         template_kwargs: Mapping[str, Any] | None = None,
         add_generation_prompt: bool = True,
+        max_characters: int | None = None,
     ) -> RenderedPrompt:
         self.seen.append({"messages": messages, "tools": tools, "kwargs": template_kwargs})
         if template_kwargs and template_kwargs.get("refuse"):
@@ -146,6 +147,8 @@ class FakePrompts:
                     item = next(waiting)
                     spans.append(MediaSpan(len(ids), len(ids) + item.layout.num_tokens, item.key))
                     ids += [IMAGE] * item.layout.num_tokens
+        if max_characters is not None and len(ids) > max_characters:
+            raise PromptTooLong(len(ids))
         ids += b">" if add_generation_prompt else b""
         num_media = ids.count(IMAGE)
         return RenderedPrompt(TokenSequence(ids, spans), list(items), len(ids) - num_media, num_media, 0)

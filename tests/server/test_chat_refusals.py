@@ -278,3 +278,10 @@ def test_a_picture_that_comes_as_the_engine_dies_is_503() -> None:
     bench.media.resolve = resolve  # type: ignore[method-assign]
     response = post(bench, chat([image(), image()]))
     assert (response.status_code, response.json()["error"]["code"]) == (503, "engine_unavailable")
+
+
+@pytest.mark.parametrize("blanks", [" ", "\n", "\u00a0"])
+@pytest.mark.parametrize("stream", [False, True])
+def test_blanks_beyond_the_context_are_too_long(blanks: str, stream: bool) -> None:
+    error = refused(Bench(), chat(blanks * 200_000, stream=stream))
+    assert error["code"] == "context_length_exceeded"

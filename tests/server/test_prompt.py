@@ -15,7 +15,7 @@ from kvcache.keys import media_key
 from kvcache.spans import MediaSpan
 from models.processing.base import MediaLayout
 from server.media.item import ResolvedMedia
-from server.prompt import PromptBuilder, PromptError, RenderedPrompt
+from server.prompt import PromptBuilder, PromptError, PromptTooLong, RenderedPrompt
 from server.template import TemplateError
 from server.tokenizer import Tokenizer
 from tests.server.checkpoints import CHATML, STRINGS_ONLY, FakeCheckpoint, FakeProcessing
@@ -366,3 +366,24 @@ def test_what_goes_before_every_text_goes_before_a_chat_once(template: str, comp
     ids = PromptBuilder(checkpoint, ours, processing).render([{"role": "user", "content": "hi"}]).sequence.ids
     assert ids.count(begin) == (template != CHATML or completes)
     assert not completes or ids[0] == begin
+
+
+@pytest.mark.parametrize("role", ["user", "system"])
+@pytest.mark.parametrize("content", [" " * 2000, "x" * 2000, "\n" * 1999 + "x"])
+def test_what_is_too_long_is_not_tokenised(role: str, content: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blanks too, whether a template shows them or not: a tokenizer takes memory and minutes for them."""
+    prompts = builder()
+    messages = [{"role": role, "content": content}, text("hi")]
+    whole = prompts.render(messages, max_characters=2100)
+    assert len(whole.sequence.ids)
+    monkeypatch.setattr(prompts._tokenizer, "encode_plain", lambda *_, **__: pytest.fail("tokenised"))
+    with pytest.raises(PromptTooLong) as refusal:
+        prompts.render(messages, max_characters=1000)
+    assert 2000 <= refusal.value.num_characters < 2100
+
+
+def test_thoughts_of_earlier_turns_count_where_they_are_shown() -> None:
+    shows = "{% for m in messages %}{{ m.reasoning_content or '' }}{{ m.content }}{% endfor %}"
+    messages = [text("hi"), {"role": "assistant", "content": "", "reasoning_content": "x" * 2000}]
+    with pytest.raises(PromptTooLong):
+        builder(template=shows).render(messages, max_characters=1000)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.checkpoint import Checkpoint, CheckpointError
-from server.tokenizer import Tokenizer
+from server.tokenizer import Tokenizer, Untokenizable, _encode
 from tests.checkpoints import write_json, write_tokenizer
 from tests.server import checkpoints
 
@@ -167,3 +167,26 @@ def test_a_tokenizer_of_an_older_form_is_converted_in_a_process_of_its_own(tmp_p
     (tmp_path / "merges.txt").unlink()
     with pytest.raises(CheckpointError, match="no tokenizer"):
         Tokenizer.from_checkpoint(Checkpoint.open(str(tmp_path)))
+
+
+class PanicException(BaseException):
+    """As Rust's panics are seen from Python: by name only."""
+
+
+@pytest.mark.parametrize(
+    ("raised", "expected"),
+    [(PanicException("retry-limit-in-match over"), Untokenizable), (KeyboardInterrupt(), KeyboardInterrupt)],
+)
+@pytest.mark.parametrize("length", [1, 1 << 20])
+def test_a_panic_of_the_library_is_a_fault_of_the_text(
+    raised: BaseException, expected: type[BaseException], length: int
+) -> None:
+    class Panics:
+        def encode(self, *_: object, **__: object) -> None:
+            raise raised
+
+        encode_batch_fast = encode
+
+    with pytest.raises(expected) as caught:
+        _encode(Panics(), "x" * length, False)  # type: ignore[arg-type]
+    assert "retry" not in str(caught.value)
