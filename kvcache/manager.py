@@ -59,14 +59,20 @@ class KVCacheManager:
         return PrefixMatch(num_tokens, blocks, awaits, donor)
 
     def allocate(
-        self, owner: int, tokens: TokenSequence, namespace: bytes, match: PrefixMatch, num_tokens: int
+        self,
+        owner: int,
+        tokens: TokenSequence,
+        namespace: bytes,
+        match: PrefixMatch,
+        num_tokens: int,
+        num_spare: int = 0,
     ) -> bool:
         """Give `owner` the matched blocks plus fresh ones, so that `num_tokens` tokens, more than matched,
         have a place; promise the prompt's blocks.
 
-        False (and nothing changed) when there are too few free blocks, or when what was matched has been
-        evicted since: match again. ValueError if the owner has blocks already. The manager keeps `tokens` (it
-        grows by append).
+        False (and nothing changed) when fewer than `num_spare` blocks would stay free, or when what was
+        matched has been evicted since: match again. ValueError if the owner has blocks already. The manager
+        keeps `tokens` (it grows by append).
         """
         if owner in self._owners:
             raise ValueError(f"owner {owner} has blocks already")
@@ -80,7 +86,7 @@ class KVCacheManager:
             return False
         num_fresh = max(0, self._num_blocks_for(num_tokens) - num_matched)
         num_revived = sum(1 for block in match.blocks if not self._pool.count(block))
-        if num_fresh + num_revived > self._pool.num_free:
+        if num_fresh + num_revived + num_spare > self._pool.num_free:
             return False
         for block in match.blocks:
             self._pool.acquire(block)

@@ -29,6 +29,15 @@ class TestAllocate:
         cache.check_integrity()
         assert cache.allocate(2, text(24), b"", match, 16)
 
+    def test_leaves_as_many_free_as_it_is_told(self):
+        cache = manager(6)
+        compute(cache, 1, text(12))
+        cache.free(1)
+        match = cache.match(text(16), b"")
+        assert not cache.allocate(2, text(16), b"", match, 16, num_spare=3)  # three of its four were free
+        assert cache.allocate(2, text(16), b"", match, 16, num_spare=2)
+        assert cache.num_free_blocks == 2
+
     def test_a_match_whose_blocks_were_evicted_since_is_refused(self):
         cache = manager(4)
         compute(cache, 1, text(12))
