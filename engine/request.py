@@ -66,6 +66,8 @@ class Sequence:
     """Prompt tokens found in the cache at first admission."""
     matcher: TokenMatcher | None = None
     """Grammar state, if the request has one. Kept over a preemption, as the tokens are."""
+    has_made_way: bool = False
+    """It gave up its blocks while it waited for tensors."""
 
     @property
     def num_prompt_tokens(self) -> int:

@@ -5,11 +5,12 @@ of every running sequence that is writing its answer, then chunks of running pro
 always oldest first.
 
 Progress rule. An admitted request fits the empty pool and each of its media fits the empty encoding cache.
-The oldest running sequence always advances, or holds nothing that another needs: it can take blocks from
-every younger one (preemption by recomputation, youngest first), it is planned before any other that reads
-encodings, and if it waits for tensors from outside while another lacks blocks or a slot, it gives up its own
-(they stay findable). A waiting sequence is passed only while a running sequence is computing its next block,
-or while its tensors are prepared. Whatever else it lacks, nobody passes it.
+The oldest running sequence always advances, or waits for tensors that are being prepared: it can take blocks
+from every younger one (preemption by recomputation, youngest first), and it is planned before any other that
+reads encodings. A sequence that waits for tensors while another lacks blocks or a slot gives up its own (they
+stay findable), but only once, so that it gets to its end. A waiting sequence is passed only while a running
+sequence is computing its next block, or while its tensors are prepared. Whatever else it lacks, nobody passes
+it.
 """
 
 from bisect import insort
@@ -249,11 +250,10 @@ class Scheduler:
 
     def _allocate(self, sequence: Sequence, match: PrefixMatch) -> bool:
         """Blocks for all its tokens, leaving each running sequence one to grow by."""
-        num_tokens = len(sequence.tokens)
-        num_new = -(-num_tokens // self.cache.block_size) - len(match.blocks)
-        reserve = min(len(self.running), self.cache.num_blocks // 16)
-        return self.cache.num_free_blocks >= num_new + reserve and self.cache.allocate(
-            sequence.number, sequence.tokens, sequence.request.namespace, match, num_tokens
+        tokens = sequence.tokens
+        num_spare = min(len(self.running), self.cache.num_blocks // 16)
+        return self.cache.allocate(
+            sequence.number, tokens, sequence.request.namespace, match, len(tokens), num_spare
         )
 
     def _start(self, sequence: Sequence, num_cached_tokens: int) -> None:
@@ -270,10 +270,12 @@ class Scheduler:
         self.num_preemptions += 1
 
     def _preempt_stalled(self) -> bool:
-        """Running sequences that wait for tensors make way: what they have computed stays findable. False:
-        none do."""
-        stalled = list(self._stalled.items())
+        """Running sequences that wait for tensors make way, each once: what they have computed stays
+        findable, but whoever gets their blocks may overwrite it, and two that wait in turn would undo each
+        other's work for ever. False: none do."""
+        stalled = [item for item in self._stalled.items() if not item[0].has_made_way]
         for sequence, missing in stalled:
+            sequence.has_made_way = True
             self._preempt(sequence, missing)
         return bool(stalled)
 

@@ -148,6 +148,30 @@ def test_a_stalled_prefill_gives_way_to_those_who_can_run() -> None:
     house.check_all_done()
 
 
+def test_two_that_wait_for_tensors_in_turn_do_not_undo_each_other_for_ever() -> None:
+    """One fills the pool. The encoding cache holds one picture, so each waits anew for what it shows again;
+    meanwhile the other writes over what it has computed."""
+    house = House(num_blocks=7, encoder_bytes=8, max_num_seqs=1, prompt_answers=False)
+    a, b, c, d = (media_item(name, 8) for name in "abcd")
+    house.add(generate("one", [a, 2, b, 2, a, 2], max_tokens=2))
+    house.add(generate("two", [c, 2, d, 2, c, 2], max_tokens=2))
+    house.run(max_steps=100)
+    house.check_all_done()
+
+
+def test_whoever_finds_its_blocks_leaves_those_who_run_some_to_grow_by() -> None:
+    """Six blocks are held; the other ten are free, and all of them are the prompt of the next."""
+    house = House(num_blocks=16)
+    prompt = list(range(3, 43))
+    house.add(generate("first", prompt, max_tokens=1))
+    house.run()
+    house.add(generate("grows", list(range(60, 81)), max_tokens=12))
+    house.add(generate("again", prompt, max_tokens=12))
+    house.run()
+    house.check_all_done()
+    assert house.engine.stats().num_preemptions == 0
+
+
 def test_a_full_budget_for_tensors_does_not_stop_what_runs() -> None:
     """Tensors for those in the queue fill the budget; the one that runs still gets its own."""
     house = House(num_blocks=64, prepared_media_bytes=1, max_num_seqs=1, prompt_answers=False)
