@@ -11,6 +11,7 @@ from models.checkpoint import Checkpoint, CheckpointError
 from models.configs import read_config
 from models.interface import ServedModel
 from models.registry import family, import_class, load_processing
+from models.switches import set_switches
 from models.weights import Progress, RandomWeights, Weights, open_shard
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -28,6 +29,7 @@ def load_model(
 
     load_format: "random" makes weights up. Raises CheckpointError for whatever can't be served.
     """
+    set_switches()
     model_class = import_class(family(checkpoint).model)
     target = torch.device(device)
     resolved = resolve_dtype(checkpoint, dtype, target)

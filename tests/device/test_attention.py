@@ -12,7 +12,10 @@ from engine.attention.reference import ReferenceBackend
 from engine.attention.sdpa import SdpaBackend
 from engine.attention.self_check import check_agreement
 from models.interface import AttentionSpec
+from models.switches import set_switches
 from tests.device.devices import DEVICES, NO_GPU
+
+set_switches()
 
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
 
@@ -38,8 +41,10 @@ from engine.attention.sdpa import SdpaBackend
 from engine.attention.self_check import check_agreement
 from engine.attention.triton_backend import INTERPRETED, TritonBackend
 from models.interface import AttentionSpec
+from models.switches import set_switches
 
 assert not INTERPRETED
+set_switches()
 for heads, kv_heads, head_dim in ((4, 4, 64), (6, 2, 80), (28, 4, 128)):
     spec = AttentionSpec(heads, kv_heads, head_dim, head_dim**-0.5, (None,))
     check_agreement(TritonBackend, SdpaBackend, spec, torch.{dtype}, torch.device("cuda"))

@@ -1,21 +1,11 @@
 """Cold and warm on every device: the same answers, equal to those that `transformers` gives on the CPU."""
 
-from collections.abc import Iterator
-
 import pytest
-import torch
 
 from tests.device.devices import DEVICES
 from tests.proof.families import mixes, model
 from tests.proof.rig import Rig
 from tests.proof.test_equal_to_transformers import check, prompt
-
-
-@pytest.fixture(autouse=True)
-def _whole_float32() -> Iterator[None]:
-    """A GPU's convolutions otherwise keep 10 bits of what they multiply."""
-    with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
-        yield
 
 
 @pytest.mark.parametrize("device", DEVICES)

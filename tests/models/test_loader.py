@@ -92,3 +92,12 @@ def test_a_configuration_that_transformers_refuses(tmp_path: Path) -> None:
     config = json.loads((tiny_llama(tmp_path) / "config.json").read_text())
     with pytest.raises(CheckpointError, match="not valid"):
         load_model(checkpoint_with(tmp_path, **{**config, "hidden_size": "wide"}))
+
+
+def test_a_gpu_computes_float32_in_full_and_attention_without_a_plan_for_every_size(tmp_path: Path) -> None:
+    cudnn, cuda = torch.backends.cudnn, torch.backends.cuda
+    cudnn.allow_tf32 = True
+    cuda.enable_cudnn_sdp(True)
+    load_model(Checkpoint.open(str(tiny_llama(tmp_path))), dtype="float32")
+    assert not cudnn.allow_tf32
+    assert not cuda.cudnn_sdp_enabled()
