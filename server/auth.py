@@ -29,8 +29,10 @@ class Keys:
         if not self._tenants:
             return ANYONE
         header = authorization[0] if len(authorization) == 1 else b""
+        # In any case, and any number of blanks after it: RFC 9110, 11.1 and 11.4.
         scheme, _, key = header.partition(b" ")
-        if scheme != b"Bearer" or not key:
+        key = key.strip(b" ")
+        if scheme.lower() != b"bearer" or not key:
             return None
         digest = _digest(key)
         found: str | None = None
