@@ -11,6 +11,7 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from server.errors import ApiError, BadRequest
+from server.plain_parser import PlainParser
 from server.slow_reader import SlowReader
 from server.stream import ABORT_EXTENSION
 
@@ -36,6 +37,9 @@ def bounded_http(send_timeout_s: float) -> Any:
 class BoundedHttp(HttpToolsProtocol):
     def __init__(self, *args: Any, send_timeout_s: float, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.parser = PlainParser(self)
+        # As uvicorn does: whoever closes after this request may have sent more already.
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
         self._in_head = True
         self._in_body = False
         self._num_head_bytes = 0
@@ -82,6 +86,8 @@ class BoundedHttp(HttpToolsProtocol):
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
+        if self.parser.is_offered:
+            return
         self._in_head = False
         self._in_body = True
         self._set_deadline(None)
@@ -91,6 +97,8 @@ class BoundedHttp(HttpToolsProtocol):
             super().on_headers_complete()
 
     def on_message_complete(self) -> None:
+        if self.parser.is_offered:
+            return
         self._in_body = False
         self._set_deadline(None)
         super().on_message_complete()

@@ -205,6 +205,41 @@ def test_nonsense_instead_of_http_is_400_in_openais_form() -> None:
     }
 
 
+OFFERS = {
+    "java": b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAoAAA\r\n",
+    "websocket": b"connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n",
+}
+
+
+@pytest.mark.parametrize("offer", OFFERS)
+@pytest.mark.parametrize("size", [1, 150, 1 << 20])
+@pytest.mark.parametrize("chunked", [False, True])
+def test_an_offer_of_another_protocol_is_passed_over(
+    offer: str, size: int, chunked: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And the body read, in whatever pieces it comes; so is the next request on the same connection."""
+    head, _, body = request().partition(b"\r\n\r\n")
+    if chunked:
+        head, body = HEAD + b"transfer-encoding: chunked", b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)
+    bench = Bench()
+    sent = (head + b"\r\n" + OFFERS[offer] + b"\r\n" + body) * 2
+    with serving(bench) as port, connect(port, b"") as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for start in range(0, len(sent), size):
+            connection.sendall(sent[start : start + size])
+        received = b""
+        while received.count(b'"system_fingerprint"') < 2:
+            received += read_until(connection, b'"system_fingerprint"')
+            assert b" 400 " not in received
+    assert not caplog.records
+    bench.assert_idle()
+
+
+def test_connect_is_no_request_here() -> None:
+    with serving(Bench()) as port, connect(port, b"CONNECT a:80 HTTP/1.1\r\nhost: a\r\n\r\n") as connection:
+        assert b" 400 " in read_all(connection)
+
+
 def test_http_1_0_gets_its_stream() -> None:
     with (
         serving(Bench()) as port,
