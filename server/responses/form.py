@@ -1,14 +1,19 @@
 """A response as JSON: the object that echoes its request, the events that tell of it, and its usage."""
 
+import json
 import time
 import uuid
 from typing import Any
 
-from server.errors import ApiError
+import orjson
+
+from server.errors import ApiError, BadRequest
 from server.generation import Answering
 from server.responses.items import Event
 from server.schema.responses import ResponseRequest
 
+MAX_REPEATED_BYTES = 4 << 20
+"""Of tools, and of a format: they come back in every response, three times in a stream."""
 _PUBLISHED_ERRORS = frozenset({"server_error", "rate_limit_exceeded", "invalid_prompt"})
 
 
@@ -16,6 +21,7 @@ class ResponseForm:
     """One response. Events get their numbers in the order in which they are asked for."""
 
     def __init__(self, request: ResponseRequest) -> None:
+        """BadRequest for what is too long to be repeated. Takes a while where the request is long."""
         self._id = f"resp_{uuid.uuid4().hex}"
         self._created_at = int(time.time())
         self._echo = _echo(request)
@@ -86,11 +92,13 @@ def _echo(request: ResponseRequest) -> dict[str, Any]:
         "top_p": request.top_p,
         "top_logprobs": request.top_logprobs,
         "text": {
-            "format": text_format.model_dump(by_alias=True, exclude_none=True)
+            "format": _repeated(text_format.model_dump(by_alias=True, exclude_none=True), "text.format")
             if text_format
             else {"type": "text"}
         },
-        "tools": [tool.model_dump(exclude={"output_schema"}) for tool in request.tools or ()],
+        "tools": _repeated(
+            [tool.model_dump(exclude={"output_schema"}) for tool in request.tools or ()], "tools"
+        ),
         "tool_choice": choice if isinstance(choice, str) else choice.model_dump() if choice else "auto",
         "parallel_tool_calls": request.parallel_tool_calls,
         "reasoning": {
@@ -108,3 +116,15 @@ def _echo(request: ResponseRequest) -> dict[str, Any]:
         "store": False,
         "truncation": "disabled",
     }
+
+
+def _repeated(value: Any, param: str) -> orjson.Fragment:
+    """Written once for all responses. A schema may hold integers of any length, which only Python's own JSON
+    can write."""
+    try:
+        data = orjson.dumps(value)
+    except TypeError:
+        data = json.dumps(value).encode()
+    if len(data) > MAX_REPEATED_BYTES:
+        raise BadRequest(f"{param}: longer than {MAX_REPEATED_BYTES} bytes.", param=param)
+    return orjson.Fragment(data)

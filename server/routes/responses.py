@@ -24,17 +24,16 @@ async def responses(request: Request) -> EventStream | WholeResponse:
     caller = caller_of(request)
     settings = caller.state.settings
 
-    def validated_with_names(wire: ResponseRequest) -> tuple[ResponseRequest, ValidatedChat, Namespaces]:
+    def understand(wire: ResponseRequest) -> tuple[ValidatedChat, ResponseForm, Answer]:
         names = Namespaces(wire.tools or ())
-        return (
-            wire,
-            validate_response(wire, names, caller.runtime.facts, settings.max_media_items),
-            names,
-        )
+        validated = validate_response(wire, names, caller.runtime.facts, settings.max_media_items)
+        return validated, ResponseForm(wire), Answer(names)
 
-    wire, validated, namespaces = await read_validated(request, ResponseRequest, validated_with_names)
-    job = _Job(caller, validated, ResponseForm(wire), Answer(namespaces))
-    return EventStream(job.stream(), settings.send_timeout) if wire.stream else WholeResponse(job.whole)
+    validated, form, answer = await read_validated(request, ResponseRequest, understand)
+    job = _Job(caller, validated, form, answer)
+    if validated.options.stream:
+        return EventStream(job.stream(), settings.send_timeout)
+    return WholeResponse(job.whole)
 
 
 def _sse(event: Event) -> bytes:

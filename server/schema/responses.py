@@ -97,6 +97,10 @@ Includable = Literal[
 ]
 
 
+Limit = Annotated[int, Field(ge=1, le=2**63 - 1)]
+"""It comes back: larger numbers could not be written."""
+
+
 class ResponseRequest(Hints):
     section = fields.RESPONSE
     model: str
@@ -106,7 +110,7 @@ class ResponseRequest(Hints):
         Discriminator(text_or("items")),
     ]
     instructions: str | None = None
-    max_output_tokens: int | None = Field(None, ge=1)
+    max_output_tokens: Limit | None = None
     temperature: float = Field(1.0, ge=0, le=2)
     top_p: float = Field(1.0, gt=0, le=1)
     stream: bool = False
@@ -120,7 +124,7 @@ class ResponseRequest(Hints):
     reasoning: Reasoning | None = None
     user: str | None = Field(None, max_length=4096)
     client_metadata: dict[str, Any] | None = Field(None, max_length=64)
-    max_tool_calls: int | None = Field(None, ge=1)
+    max_tool_calls: Limit | None = None
     seed: int | None = Field(None, ge=-(2**63), le=2**63 - 1)
     top_k: int = Field(0, ge=-1, le=2**31 - 1)
     cache_salt: CacheSalt | None = None

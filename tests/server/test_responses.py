@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from engine.client import RequestError
+from server.responses.form import MAX_REPEATED_BYTES
 from tests.server.chat_client import client
 from tests.server.fakes import DEAD, MAX_MODEL_LEN, Bench, say
 
@@ -77,6 +78,27 @@ def test_a_whole_answer_echoes_its_request_and_tells_its_usage() -> None:
     assert usage["input_tokens_details"]["cached_tokens"] == 2
     assert usage["input_tokens_details"]["cache_write_tokens"] == 9
     assert usage["output_tokens_details"] == {"reasoning_tokens": 0}
+
+
+def test_integers_of_any_length_come_back() -> None:
+    schema = {"type": "integer", "maximum": 10**30}
+    tool = {**TOOL, "parameters": schema, "description": "é"}
+    text = {"format": {"type": "json_schema", "name": "n", "schema": schema}}
+    response = answered(Bench(), tools=[tool], tool_choice="none", text=text)
+    assert response["tools"] == [tool]
+    assert response["text"] == text
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"tools": [{**TOOL, "description": "x" * MAX_REPEATED_BYTES}], "tool_choice": "none"}, "tools"),
+        ({"text": {"format": {"type": "text", "description": "x" * MAX_REPEATED_BYTES}}}, "text.format"),
+    ],
+    ids=["tools", "format"],
+)
+def test_what_is_too_long_to_come_back_is_refused(fields: dict[str, Any], param: str) -> None:
+    assert refused(Bench(), body(**fields))["param"] == param
 
 
 def test_the_engine_gets_what_was_asked() -> None:
@@ -246,6 +268,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"include": ["nonsense"]}, "include[0]"), ({"top_logprobs": 21}, "top_logprobs"), ({"temperature": 3},
     "temperature"),
     ({"top_p": 0}, "top_p"), ({"max_output_tokens": 0}, "max_output_tokens"),
+    ({"max_output_tokens": 2**63}, "max_output_tokens"), ({"max_tool_calls": 10**30}, "max_tool_calls"),
     ({"tools": [{"type": "function", "name": "a b"}]}, "tools[0].name"), ({"tools": [TOOL, TOOL]}, "tools"),
     ({"tools": [{**TOOL, "defer_loading": True}]}, "tools[0].defer_loading"),
     ({"tools": [{**TOOL, "async": True}]}, "tools[0].async"),
