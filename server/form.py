@@ -81,12 +81,10 @@ async def _fields(form: FormData) -> dict[str, Any]:
         content = await value.read() if isinstance(value, UploadFile) else value
         if content == "":
             continue
-        if bracket:
-            fields.setdefault(name, []).append(content)
-        elif name in fields:
+        known = fields.get(name)
+        if known is not None and not (bracket and isinstance(known, list)):
             raise BadRequest(f"{name[:100]}: given twice.", param=name[:100])
-        else:
-            fields[name] = content
+        fields[name] = [*(known or ()), content] if bracket else content
     return fields
 
 

@@ -243,6 +243,9 @@ def part(name: str, content: bytes = b"x", file_name: str = "") -> bytes:
         (part("prompt", b"x" * 100_000) + END, FORM, 400),
         (b"\r\n".join(part(f"x{index}") for index in range(100)) + END, FORM, 400),
         (b"\r\n".join([part("file", file_name="a")] * 2) + END, FORM, 400),
+        (b"\r\n".join([part("file", file_name="a"), part("file[]", file_name="b")]) + END, FORM, 400),
+        (b"\r\n".join([part("model"), part("model[]")]) + END, FORM, 400),
+        (b"\r\n".join([part("include[]"), part("include")]) + END, FORM, 400),
     ],
     ids=lambda value: repr(value)[:30],
 )  # fmt: skip
