@@ -10,10 +10,12 @@ from server import generation
 from server.caller import Caller
 from server.conversation import conversation_of
 from server.errors import BadRequest
+from server.prompt import PromptError
 from server.routes.serving import caller_of, read
 from server.runtime import Runtime
 from server.schema.tokenize import MAX_CHARACTERS, DetokenizeRequest, TokenizeRequest
 from server.stream import WholeResponse
+from server.tokenizer import Untokenizable
 from server.tools.plan import rendered_tools
 from server.validate import check_model
 
@@ -38,7 +40,11 @@ async def _ids(wire: TokenizeRequest, runtime: Runtime) -> list[int]:
     if (wire.prompt is None) == (wire.messages is None):
         raise BadRequest("Give either prompt or messages.", param="prompt")
     if wire.prompt is not None:
-        return (await asyncio.to_thread(runtime.prompts.render_text, wire.prompt)).sequence.ids
+        try:
+            rendered = await asyncio.to_thread(runtime.prompts.render_text, wire.prompt)
+        except (PromptError, Untokenizable) as error:
+            raise BadRequest(str(error), param="prompt") from None
+        return rendered.sequence.ids
     tools = rendered_tools(wire.tools)
     conversation = conversation_of(wire.messages or [], tools, wire.chat_template_kwargs, runtime.facts, 0)
     rendered = await generation.render(runtime, conversation, [], wire.add_generation_prompt, MAX_CHARACTERS)

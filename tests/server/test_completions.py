@@ -9,6 +9,8 @@ import openai
 import pytest
 
 from engine.messages import TokenLogprobs, TokensGenerated
+from server.prompt import PromptError
+from server.tokenizer import Untokenizable
 from tests.server.chat_client import client
 from tests.server.fakes import VOCAB_SIZE, Bench, chat, say
 from tests.server.live import serving
@@ -174,6 +176,22 @@ def test_what_takes_seconds_to_tokenise_is_refused(path: str, fields: dict[str, 
     response = ask(Bench(), path, fields)
     assert response.status_code == 400
     assert response.json()["error"]["param"] == next(iter(fields))
+
+
+@pytest.mark.parametrize("fault", [PromptError("too odd"), Untokenizable("too much alike")])
+@pytest.mark.parametrize("path", ["/tokenize", "/v1/completions"])
+def test_a_text_that_gives_no_tokens_is_the_clients_fault(
+    path: str, fault: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(prompt: str) -> None:
+        raise fault
+
+    bench = Bench()
+    monkeypatch.setattr(bench.prompts, "render_text", fail)
+    response = ask(bench, path, completion() if path == "/v1/completions" else {"prompt": "x"})
+    assert response.status_code == 400
+    assert response.json()["error"]["param"] == "prompt"
+    bench.assert_idle()
 
 
 @pytest.mark.parametrize(
