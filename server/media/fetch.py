@@ -25,6 +25,7 @@ Resolver = Callable[[str, int], Awaitable[list[str]]]
 _CHUNK_BYTES = 1 << 16
 _MAX_HEADER_BYTES = 1 << 16
 _REDIRECTS = (301, 302, 303, 307, 308)
+_NO_ANSWER = (httptools.HttpParserError, httptools.HttpParserUpgrade)
 
 
 async def resolve_host(host: str, port: int) -> list[str]:
@@ -69,7 +70,7 @@ class Fetcher:
                 return await self._follow(url, max_bytes, charge)
         except TimeoutError:
             raise _failed("the download took too long") from None
-        except (OSError, EOFError, httptools.HttpParserError, ValueError) as error:
+        except (OSError, EOFError, ValueError, *_NO_ANSWER) as error:
             if isinstance(error, MediaError):
                 raise
             raise _failed("the host could not be reached or broke off") from None

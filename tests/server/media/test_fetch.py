@@ -141,6 +141,10 @@ def test_what_arrives_is_charged_as_it_arrives() -> None:
         (answer("302 Found"), "failed_to_download_image"),
         (b"", "failed_to_download_image"),
         (b"SSH-2.0-OpenSSH\r\n\r\n", "failed_to_download_image"),
+        (
+            answer("101 Switching Protocols", "Upgrade: websocket", "Connection: Upgrade"),
+            "failed_to_download_image",
+        ),
         (b"HTTP/1.1 200 OK\r\nX: " + b"a" * 300_000, "failed_to_download_image"),
     ],
 )
