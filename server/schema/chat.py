@@ -146,6 +146,7 @@ class ToolMessage(Wire):
     role: Literal["tool"]
     content: TextContent
     tool_call_id: str = Field(min_length=1, max_length=256)
+    name: str | None = None
 
 
 Message = Annotated[

@@ -38,7 +38,12 @@ ASSISTANT_MESSAGE = Section(
 )
 TOOL_MESSAGE = Section(
     "tool messages",
-    (honoured("role"), honoured("content", "a string or text parts"), honoured("tool_call_id")),
+    (
+        honoured("role"),
+        honoured("content", "a string or text parts"),
+        honoured("tool_call_id"),
+        harmless("name", "the call is known by `tool_call_id`"),
+    ),
 )
 
 TEXT_PART = Section("text parts", (honoured("type"), honoured("text"), _BREAKPOINT))

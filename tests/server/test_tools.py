@@ -314,7 +314,7 @@ def test_the_conversation_reaches_the_template() -> None:
     messages = [
         {"role": "developer", "content": "d"},
         turn,
-        {"role": "tool", "tool_call_id": "c1", "content": "12"},
+        {"role": "tool", "tool_call_id": "c1", "name": "time", "content": "12"},
     ]
     assert post(bench, {"model": "bytes", "messages": messages, "tools": [TIME]}).status_code == 200
     seen = bench.prompts.seen[0]["messages"]
