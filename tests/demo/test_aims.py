@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from tools.demo_model.aims import NOWHERE, Aim, aims, digit_spots
+from tools.demo_model.aims import NOWHERE, Aim, aims, character_spots
+from tools.demo_model.draw import CLASSES
 from tools.demo_model.palette import COLOURS
 from tools.demo_model.pictures import to_patch_order
 from tools.demo_model.rows import PictureAt, Row
@@ -59,11 +60,34 @@ def test_a_number_is_read_digit_by_digit_and_only_where_it_is_printed() -> None:
     assert all(a == Aim() for a in aims("I hear the number 47.", NUMBER, spots))
 
 
-def test_digits_share_the_width_of_their_line() -> None:
-    inked = np.zeros((14, 14, 1), bool)
-    inked[6:8, 4:12] = True
-    assert digit_spots((14, 14), to_patch_order(inked)[:, 0], 2) == [(3, 3), (3, 5)]
-    assert digit_spots((14, 14), np.zeros(196, bool), 2) == []
+def covered(**columns: tuple[int, int]) -> np.ndarray:
+    """The classes of the patches of a picture in which each character stands on rows 6 and 7, in these
+    columns.
+    """
+    classes = np.zeros((14, 14, 1), int)
+    for name, (begin, end) in columns.items():
+        classes[6:8, begin:end] = CLASSES.index(name[-1])
+    return to_patch_order(classes)[:, 0]
+
+
+def test_characters_stand_where_their_patches_are() -> None:
+    assert character_spots((14, 14), covered(_4=(4, 8), _7=(8, 12)), "47") == [(3, 3), (3, 5)]
+    assert character_spots((14, 14), covered(I=(2, 3), W=(4, 9)), "IW") == [(3, 1), (3, 3)]
+    assert character_spots((14, 14), np.zeros(196, int), "47") == []
+
+
+def test_a_character_that_covers_no_patch_stands_where_its_turn_is() -> None:
+    assert character_spots((14, 14), covered(L=(0, 4), W=(8, 12)), "LIW") == [(3, 1), (3, 3), (3, 5)]
+
+
+def test_equal_characters_are_told_apart_by_their_turn() -> None:
+    assert character_spots((14, 14), covered(L=(4, 12)), "LL") == [(3, 3), (3, 4)]
+
+
+def test_a_word_is_read_letter_by_letter() -> None:
+    word = Scene("word", (14, 14), "white", (255, 255, 255), [], "IS", "black")
+    found = aims("The word is IS.", word, [(3, 2), (3, 4)])
+    assert [i for i, a in enumerate(found) if a.next_row != NOWHERE] == [3, 4]
 
 
 def test_a_question_before_its_picture_points_nowhere() -> None:

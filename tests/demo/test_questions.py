@@ -3,15 +3,20 @@
 import random
 import re
 
+import numpy as np
 import pytest
 
+from tools.demo_model.ask_more import about_one_of_two
 from tools.demo_model.ask_picture import ask_picture
+from tools.demo_model.ask_shapes import furthest, reading_order
 from tools.demo_model.ask_sound import ask_sound
-from tools.demo_model.ask_text import misread
-from tools.demo_model.scene import Scene, sample_shapes, sample_text
+from tools.demo_model.ask_text import LEGIBLE, misread
+from tools.demo_model.draw import CLASSES, letter_width
+from tools.demo_model.pictures import from_patch_order, to_patch_order
+from tools.demo_model.scene import Scene, Thing, sample_shapes, sample_text
 from tools.demo_model.shares import Shares
 from tools.demo_model.sounds import Sound
-from tools.demo_model.wording import QA
+from tools.demo_model.wording import QA, UNSURE
 
 
 def scene_of(kind: str, rng: random.Random) -> Scene:
@@ -81,3 +86,66 @@ def test_groups_are_drawn_by_their_shares_and_not_by_their_sizes() -> None:
         shares.add("many", member)
     rng = random.Random(0)
     assert 0.7 < sum(shares.draw(rng) == 0 for _ in range(1000)) / 1000 < 0.8
+
+
+def things_at(*spots: tuple[float, float]) -> Scene:
+    """Things named by their number, at these places (x, y) in patches of a picture of 14 by 14."""
+    things = [Thing(str(i), "red", (255, 0, 0), x, y, 1.0, 0.0) for i, (x, y) in enumerate(spots)]
+    return Scene("shapes", (14, 14), "white", (255, 255, 255), things)
+
+
+@pytest.mark.parametrize(("spots", "order"), [
+    (((9, 2), (3, 8), (6, 1)), "120"),
+    (((7, 9), (7.2, 2)), "10"),
+    (((10, 9), (3.1, 11), (3, 2), (10.2, 1)), "2130"),
+])  # fmt: skip
+def test_things_are_told_column_by_column_each_from_the_top(spots: tuple, order: str) -> None:
+    found = reading_order(things_at(*spots))
+    assert found is not None
+    assert "".join(thing.shape for thing in found) == order
+
+
+def test_nothing_is_told_where_the_order_is_a_matter_of_taste() -> None:
+    assert reading_order(things_at((7, 2), (7.7, 9))) is None
+
+
+def test_the_furthest_thing_is_so_by_far() -> None:
+    scene = things_at((2, 2), (2.2, 9), (11, 5))
+    assert furthest(scene, "left") is None
+    right = furthest(scene, "right")
+    assert right is not None
+    assert right.shape == "2"
+
+
+def word_of_width(width: float) -> Scene:
+    scene = Scene("word", (14, 14), "white", (255, 255, 255), [], "STOP", "black")
+    scene.letter_width = width
+    return scene
+
+
+def test_a_word_is_read_if_its_letters_are_large_enough() -> None:
+    rng = random.Random(0)
+    large = [
+        qa.answer for qa in ask_picture(word_of_width(LEGIBLE), rng) if qa.category in ("word", "caption")
+    ]
+    assert len(large) == 5
+    assert all("STOP" in answer for answer in large)
+    small = ask_picture(word_of_width(LEGIBLE - 1), rng)
+    assert all("STOP" not in qa.answer for qa in small)
+    assert [qa.answer for qa in small if qa.category == "small print"] == [UNSURE] * 3
+
+
+def test_a_letter_is_as_wide_as_the_patches_it_covers() -> None:
+    labels = np.zeros((14, 14, 2), np.uint8)
+    for i, letter in enumerate("STOP"):
+        labels[5:8, 1 + 3 * i : 4 + 3 * i, 0] = CLASSES.index(letter)
+    assert letter_width(word_of_width(0), labels) == 24
+    assert (from_patch_order(to_patch_order(labels), (14, 14)) == labels).all()
+
+
+@pytest.mark.parametrize(("which", "name"), [(0, "first"), (1, "second")])
+def test_one_of_two_pictures_is_named_and_described(which: int, name: str) -> None:
+    rng = random.Random(0)
+    qa = about_one_of_two(word_of_width(LEGIBLE), which, rng)
+    assert f"the {name} picture" in qa.question
+    assert qa.answer == "The picture shows the word STOP in black on a white background."

@@ -1,7 +1,7 @@
 """Where in a picture the words of a conversation point: what the losses of `pointers` ask for.
 
 Computed from the scene. A word that names one thing of it points at that thing; the word before the next
-thing of a caption, or before the next digit of a number, looks at what is to be said next.
+thing of a caption, or before the next character of a text, looks at what is to be said next.
 """
 
 from collections.abc import Sequence
@@ -10,14 +10,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tools.demo_model.ask_shapes import left_to_right
+from tools.demo_model.ask_shapes import reading_order
+from tools.demo_model.draw import CLASSES
 from tools.demo_model.palette import COLOURS
 from tools.demo_model.scene import SHAPES, Scene, Thing
 from tools.demo_model.tokens import encode
 from tools.demo_model.wording import plural
 
 NOWHERE = -1
-SAYS_THE_NUMBER = ("The number is ", "It says ", "I see ", "The picture shows ")
+SPELT = ("number", "word")
+SPELLS_IT = ("The number is ", "The word is ", "It says ", "I see ", "The picture shows ")
 Spot = tuple[int, int]
 
 
@@ -51,19 +53,29 @@ def spot(thing: Thing) -> Spot:
     return int(thing.y / 2), int(thing.x / 2)
 
 
-def digit_spots(grid: tuple[int, int], inked: np.ndarray, count: int) -> list[Spot]:
-    """Where the characters of a line stand, if all are of one width. inked: for each patch, in the order of
-    `to_patches`, whether text covers it.
+def character_spots(grid: tuple[int, int], covered: np.ndarray, text: str) -> list[Spot]:
+    """Where the characters of a line stand. covered: for each patch, in the order of `to_patches`, the class
+    of what covers it.
+
+    A character stands in the middle of its patches that are about where it would be if all were of one
+    width; exactly there if it has none.
     """
-    (patch,) = np.nonzero(inked[: grid[0] * grid[1]])
+    classes = [CLASSES.index(character) for character in text]
+    covered = covered[: grid[0] * grid[1]]
+    (patch,) = np.nonzero(np.isin(covered, classes))
     if not len(patch):
         return []
     group, within = patch // 4, patch % 4
-    rows = 2 * (group // (grid[1] // 2)) + within // 2
-    columns = 2 * (group % (grid[1] // 2)) + within % 2
-    left, right = columns.min(), columns.max() + 1
-    middles = left + (np.arange(count) + 0.5) / count * (right - left)
-    return [(int(rows.mean() / 2), int(middle / 2)) for middle in middles]
+    rows = 2 * (group // (grid[1] // 2)) + within // 2 + 0.5
+    columns = 2 * (group % (grid[1] // 2)) + within % 2 + 0.5
+    left, width = columns.min() - 0.5, (columns.max() - columns.min() + 1) / len(text)
+    found = []
+    for i, kind in enumerate(classes):
+        x, y = left + (i + 0.5) * width, rows.mean()
+        if (own := (covered[patch] == kind) & (abs(columns - x) < max(width, 1))).any():
+            x, y = columns[own].mean(), rows[own].mean()
+        found.append((int(y / 2), int(x / 2)))
+    return found
 
 
 def matching(scene: Scene, colour: str | None, shape: str | None) -> list[Thing]:
@@ -102,26 +114,33 @@ def named_aims(ids: Sequence[int], scene: Scene) -> list[Aim]:
     return found
 
 
-def said_in_order(ids: Sequence[int], scene: Scene, text: str, digits: list[Spot]) -> dict[int, Spot]:
-    """For an answer that tells all things, or all digits, in order: the index of each one's first token."""
-    if scene.kind == "number":
-        if not text.startswith(SAYS_THE_NUMBER):
+def said_in_order(ids: Sequence[int], scene: Scene, text: str, characters: list[Spot]) -> dict[int, Spot]:
+    """For an answer that tells all things, or all characters, in order: the index of each one's first
+    token.
+    """
+    if scene.kind in SPELT:
+        begin = next((i for i in range(len(ids)) if starts_with(ids[i:], scene.text)), None)
+        if begin is None or not text.startswith(SPELLS_IT):
             return {}
-        spelt = [i for i, token in enumerate(ids) if token in {encode(d)[0] for d in scene.text}]
-        return dict(zip(spelt, digits, strict=False))
+        return {begin + i: spot for i, spot in enumerate(characters)}
     told = [(i, names()[token]) for i, token in enumerate(ids) if names().get(token) in SHAPES]
-    things = left_to_right(scene)
+    things = reading_order(scene)
     if not things or [shape for _, shape in told] != [t.shape for t in things]:
         return {}
     has_colour = [names().get(ids[i - 1]) in COLOURS for i, _ in told]
     return {i - has: spot(t) for (i, _), has, t in zip(told, has_colour, things, strict=True)}
 
 
-def aims(text: str, scene: Scene, digits: list[Spot]) -> list[Aim]:
-    """The aims of a question's or an answer's tokens. digits: where those of a printed number stand."""
+def starts_with(ids: Sequence[int], text: str) -> bool:
+    spelt = [encode(character)[0] for character in text]
+    return list(ids[: len(spelt)]) == spelt
+
+
+def aims(text: str, scene: Scene, characters: list[Spot]) -> list[Aim]:
+    """The aims of a question's or an answer's tokens. characters: where those of a printed text stand."""
     ids = encode(text)
     found = named_aims(ids, scene) if scene.kind == "shapes" else [Aim()] * len(ids)
-    for i, (row, column) in said_in_order(ids, scene, text, digits).items():
+    for i, (row, column) in said_in_order(ids, scene, text, characters).items():
         if i:
             found[i - 1] = found[i - 1]._replace(next_row=row, next_column=column)
     return found

@@ -22,7 +22,9 @@ SEE_AND_HEAR = (
     "Describe the picture and the sound.",
     "What do you see and what do you hear?",
 )
-ABILITY = "I can name drawn shapes and colours, read a printed number, and tell a spoken digit or a tone."
+ABILITY = (
+    "I can name drawn shapes and colours, read a printed number or word, and tell a spoken digit or a tone."
+)
 ONLY = "I can only answer questions about pictures and sounds."
 GREETING = "Hello! Show me a picture or play me a sound."
 
@@ -53,6 +55,8 @@ SMALL_TALK = {
     ),
 }  # fmt: skip
 
+DESCRIBED = ("caption", "foreign picture", "small print")  # categories of answers that describe a picture
+
 
 def small_talk(rng: random.Random) -> QA:
     answer = rng.choices(list(SMALL_TALK), (3, 3, 2, 1, 1, 4))[0]
@@ -82,8 +86,19 @@ def about_no_sound(rng: random.Random) -> QA:
 
 def caption(scene: Scene, rng: random.Random) -> str | None:
     """The scene's caption, where it has one."""
-    captions = [qa.answer for qa in ask_picture(scene, rng) if qa.category in ("caption", "foreign picture")]
+    captions = [qa.answer for qa in ask_picture(scene, rng) if qa.category in DESCRIBED]
     return captions[0] if captions else None
+
+
+def about_one_of_two(scene: Scene, which: int, rng: random.Random) -> QA:
+    """A question about the first (0) or second (1) of two pictures in one message."""
+    answers = [qa.answer for qa in ask_picture(scene, rng) if qa.category in DESCRIBED]
+    if not answers:
+        answers = [qa.answer for qa in ask_picture(scene, rng) if qa.category in ("count", "number", "word")]
+    asked = rng.choice(
+        ("What is in the {} picture?", "Describe the {} picture.", "What does the {} picture show?")
+    )
+    return QA("two pictures", asked.format(("first", "second")[which]), answers[0])
 
 
 def explicit_sound_question(qa: QA) -> bool:

@@ -27,13 +27,26 @@ def full_name(thing: Thing) -> str:
     return f"{thing.colour} {thing.shape}"
 
 
-def left_to_right(scene: Scene) -> list[Thing] | None:
-    """The things in order, or None where two are nearly above each other and the order is a matter of
-    taste.
+def reading_order(scene: Scene) -> list[Thing] | None:
+    """The things column by column from the left, each column from the top; None where whether two share a
+    column is a matter of taste.
     """
     things = sorted(scene.things, key=lambda t: t.x)
-    gaps = [right.x - left.x for left, right in itertools.pairwise(things)]
-    return things if all(gap > 0.06 * scene.grid[1] for gap in gaps) else None
+    columns = [things[:1]]
+    for left, right in itertools.pairwise(things):
+        gap = (right.x - left.x) / scene.grid[1]
+        if 0.035 < gap < 0.065:
+            return None
+        if gap > 0.05:
+            columns.append([])
+        columns[-1].append(right)
+    return [thing for column in columns for thing in sorted(column, key=lambda t: t.y)]
+
+
+def furthest(scene: Scene, side: str) -> Thing | None:
+    """The thing that is furthest to the left or right, if it is so by far."""
+    nearest, *others = sorted(scene.things, key=lambda t: t.x, reverse=side == "right")
+    return nearest if others and abs(nearest.x - others[0].x) > 0.06 * scene.grid[1] else None
 
 
 def place_name(scene: Scene, thing: Thing) -> str | None:
@@ -156,8 +169,8 @@ def ask_places(scene: Scene, rng: random.Random) -> list[QA]:
             said = names[asked] if yes else names[1 - asked]
             answer = f"The {one.shape} is {said} the {other.shape}."
             found.append(QA("relation", f"Is the {one.shape} {names[asked]} the {other.shape}?", answer))
-    if len(scene.things) > 1 and (ordered := left_to_right(scene)):
-        side, thing = rng.choice((("left", ordered[0]), ("right", ordered[-1])))
+    side = rng.choice(("left", "right"))
+    if thing := furthest(scene, side):
         found.append(QA("relation", f"Which shape is furthest to the {side}?", f"The {full_name(thing)}."))
     sizes = sorted(scene.things, key=lambda t: t.radius)
     if len(sizes) > 1 and sizes[-1].radius > 1.35 * sizes[-2].radius:
@@ -173,7 +186,7 @@ def ask_shapes(scene: Scene, rng: random.Random) -> list[QA]:
     if len(scene.things) > 4:
         caption = f"The picture shows {NUMBERS[len(scene.things)]} shapes{on_background(scene)}."
         found.append(QA("caption", rng.choice(CAPTION), caption))
-    elif ordered := left_to_right(scene):
+    elif ordered := reading_order(scene):
         names = listed([a(full_name(t)) for t in ordered])
         caption = QA("caption", rng.choice(CAPTION), f"The picture shows {names}{on_background(scene)}.")
         found += [caption, caption] if len(ordered) > 1 else [caption]

@@ -6,14 +6,14 @@ import random
 from collections import defaultdict
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from tools.demo_model.aims import Aim, digit_spots
+from tools.demo_model.aims import Aim, character_spots
 from tools.demo_model.ask_more import (
     about_no_picture,
     about_no_sound,
+    about_one_of_two,
     ask_both,
     explicit_sound_question,
     small_talk,
@@ -21,7 +21,6 @@ from tools.demo_model.ask_more import (
 from tools.demo_model.ask_picture import ask_picture
 from tools.demo_model.ask_shapes import ask_places
 from tools.demo_model.ask_sound import ask_sound
-from tools.demo_model.draw import CHARACTERS, CLASSES
 from tools.demo_model.listen import SoundBatches
 from tools.demo_model.mel import token_count
 from tools.demo_model.rows import IGNORE, LENGTH, Part, PictureAt, Row, SoundAt
@@ -43,10 +42,9 @@ MIX = (
 RARE = ("two pictures", "mixed turns", "mixed turns", "text", "text")  # one of these a step
 PICTURES, CHUNKS = 15, 10
 SHARES = {
-    "one": 14, "two or three": 36, "more": 14, "number": 10, "long number": 13,
-    "word": 4, "blank": 1.5, "foreign": 8,
+    "one": 9, "two or three": 31, "more": 15, "number": 9, "long number": 10,
+    "word": 16, "blank": 1.5, "foreign": 8.5,
 }  # fmt: skip
-TEXT_CLASSES = [CLASSES.index(character) for character in CHARACTERS]
 PLACES = 0.5  # the share of pictures of shapes that are asked about places first: few of the questions are
 
 
@@ -98,9 +96,8 @@ class Batches:
         )
         self.chosen.append(index)
         scene = every.scenes[index]
-        inked = np.isin(every.labels(index)[:, 0], TEXT_CLASSES)
-        digits = digit_spots(scene.grid, inked, len(scene.text)) if scene.kind == "number" else []
-        return scene, PictureAt(len(self.chosen) - 1, scene, digits)
+        characters = character_spots(scene.grid, every.labels(index)[:, 0], scene.text) if scene.text else []
+        return scene, PictureAt(len(self.chosen) - 1, scene, characters)
 
     def ask(self, scene: Scene) -> list[QA]:
         """Questions about a picture, in the order to ask them in until there is no more room."""
@@ -192,7 +189,7 @@ class Batches:
                 asked = ask_both(scene, sound, rng)
                 return self.branched(media, asked) if rng.random() < 0.75 else self.turns(media, asked[:3])
             case "two pictures":
-                return self.two_pictures()
+                return self.two_pictures() if rng.random() < 0.5 else self.one_of_two()
             case "mixed turns":
                 return self.mixed_turns()
         asked = [rng.choice((small_talk, about_no_picture, about_no_sound))(rng) for _ in range(8)]
@@ -211,6 +208,19 @@ class Batches:
             return row
         row.open_turn([at])
         for qa in asked:
+            if row.room_for(qa.question, qa.answer):
+                row.branch(qa.question, qa.answer)
+        return row
+
+    def one_of_two(self) -> Row:
+        """Two pictures in one message, and questions about either."""
+        seen = [self.take_picture() for _ in range(2)]
+        row = self.start()
+        row.open_turn([at for _, at in seen])
+        for _ in range(3):
+            which = self.rng.randrange(2)
+            scene, row.picture = seen[which]
+            qa = about_one_of_two(scene, which, self.rng)
             if row.room_for(qa.question, qa.answer):
                 row.branch(qa.question, qa.answer)
         return row

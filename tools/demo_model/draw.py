@@ -14,6 +14,8 @@ from tools.demo_model.paper import textured, wear
 from tools.demo_model.scene import SHAPES, Scene
 
 PATCH = 8
+SMALLEST = 7.5  # pixels
+SMALL_PRINT = 0.3  # the share of texts
 CHARACTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 CLASSES = ("paper", *SHAPES, *CHARACTERS, "foreign")
 TINTS = ("none", *COLOURS)
@@ -26,7 +28,7 @@ class Drawing(NamedTuple):
     labels: np.ndarray
 
 
-def draw(scene: Scene, rng: random.Random, held_out_fonts: bool = False) -> Drawing:
+def draw(scene: Scene, rng: random.Random, held_out: bool = False) -> Drawing:
     """The scene at its final size, drawn larger and shrunk, as an uploaded picture would be."""
     height, width = scene.grid
     scale = PATCH * rng.choice((1, 2, 2, 3, 3))
@@ -37,14 +39,21 @@ def draw(scene: Scene, rng: random.Random, held_out_fonts: bool = False) -> Draw
         canvas = Image.new("RGB", size, scene.paper)
     mask = Image.new("RGB", size, (0, TINTS.index(scene.background or "none"), 0))
     if scene.kind == "foreign":
-        draw_foreign(canvas, rng)
+        draw_foreign(canvas, rng, held_out)
         mask.paste((CLASSES.index("foreign"), 0, 0), (0, 0, *size))
     draw_things(scene, canvas, mask, scale, rng)
     if scene.text:
-        draw_text(scene, canvas, mask, rng, held_out_fonts)
+        draw_text(scene, canvas, mask, rng, held_out)
     small = canvas.resize((width * PATCH, height * PATCH), Image.Resampling.BICUBIC)
-    labels = mask.resize((width, height), Image.Resampling.NEAREST)
-    return Drawing(np.asarray(wear(small, rng)), np.asarray(labels)[..., :2])
+    labels = np.asarray(mask.resize((width, height), Image.Resampling.NEAREST))[..., :2]
+    scene.letter_width = letter_width(scene, labels)
+    return Drawing(np.asarray(wear(small, rng)), labels)
+
+
+def letter_width(scene: Scene, labels: np.ndarray) -> float:
+    """Pixels from one character of the text to the next. labels: (patches high, patches wide, 2)."""
+    covered = np.isin(labels[..., 0], [CLASSES.index(character) for character in scene.text]).any(0)
+    return PATCH * covered.sum() / max(len(scene.text), 1)
 
 
 def draw_things(scene: Scene, canvas: Image.Image, mask: Image.Image, scale: int, rng: random.Random) -> None:
@@ -67,14 +76,17 @@ def draw_things(scene: Scene, canvas: Image.Image, mask: Image.Image, scale: int
 def draw_text(
     scene: Scene, canvas: Image.Image, mask: Image.Image, rng: random.Random, held_out: bool
 ) -> None:
-    """The text somewhere on the canvas, 45 to 95 % of the largest size that fits, sometimes turned a
-    little.
+    """The text somewhere on the canvas, 45 to 95 % of the largest size that fits, or in small print, of
+    which a character is at least `SMALLEST` wide in the end; sometimes turned a little.
     """
     width, height = canvas.size
     text = scene.text
     if scene.kind == "word":
         text = rng.choice((text.upper(), text.upper(), text.lower(), text.capitalize()))
-    share = rng.uniform(0.45 if len(text) < 4 else 0.7, 0.95)
+    low, high = 0.45 if len(text) < 4 else 0.7, 0.95
+    if rng.random() < SMALL_PRINT:
+        low, high = max(0.15, len(text) * SMALLEST / (scene.grid[1] * PATCH)), low
+    share = rng.uniform(low, high)
     font = fit(sample_font(rng, held_out), text, width * share, height * share)
     left, top, right, bottom = font.getbbox(text)
     x = rng.uniform(0, max(0, width - (right - left))) - left

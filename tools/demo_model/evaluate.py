@@ -14,7 +14,7 @@ from PIL import Image
 
 from tools.demo_model import ask_sound, wording
 from tools.demo_model.answer import Demo, Part, Turn, load_sound
-from tools.demo_model.ask_more import about_no_picture, about_no_sound, ask_both, small_talk
+from tools.demo_model.ask_more import about_no_picture, about_no_sound, about_one_of_two, ask_both, small_talk
 from tools.demo_model.ask_picture import ask_picture as ask_about_picture
 from tools.demo_model.ask_sound import ask_sound as ask_about_sound
 from tools.demo_model.draw import draw
@@ -40,7 +40,7 @@ def held_out_scene(rng: random.Random) -> Scene:
 
 def picture_cases(rng: random.Random) -> Iterator[Case]:
     scene = held_out_scene(rng)
-    picture = Image.fromarray(draw(scene, rng, held_out_fonts=True).pixels)
+    picture = Image.fromarray(draw(scene, rng, held_out=True).pixels)
     for qa in ask_about_picture(scene, rng)[:4]:
         yield single(qa, picture)
 
@@ -61,7 +61,7 @@ def both_cases(rng: random.Random) -> Iterator[Case]:
         )
         number = sound.text if rng.random() < 0.5 else "".join(rng.choice("0123456789") for _ in sound.text)
         scene = sample_text(rng, "number", number)
-    picture = Image.fromarray(draw(scene, rng, held_out_fonts=True).pixels)
+    picture = Image.fromarray(draw(scene, rng, held_out=True).pixels)
     samples = make(sound, rng, held_out=True) * rng.uniform(0.2, 0.9)
     for qa in [qa for qa in ask_both(scene, sound, rng) if qa.category == "picture and sound"][:2]:
         yield single(qa, picture, samples)
@@ -76,7 +76,7 @@ def simple_cases(rng: random.Random) -> Iterator[Case]:
             yield single(qa._replace(category=f"one shape: {qa.category}"), picture)
     for digits, name in ((1, "printed digit"), (2, "two printed digits")):
         number = "".join(rng.choices("0123456789", k=digits))
-        picture = Image.fromarray(draw(sample_text(rng, "number", number), rng, held_out_fonts=True).pixels)
+        picture = Image.fromarray(draw(sample_text(rng, "number", number), rng, held_out=True).pixels)
         yield single(QA(name, rng.choice(wording.NUMBER), f"The number is {number}."), picture)
     sound = Sound("digits", rng.choice("0123456789"))
     samples = make(sound, rng, held_out=True) * rng.uniform(0.2, 0.9)
@@ -88,10 +88,18 @@ def simple_cases(rng: random.Random) -> Iterator[Case]:
 def turn_cases(rng: random.Random) -> Iterator[Case]:
     """A picture, then another, each asked about in its turn; the answer to the second counts."""
     scenes = [held_out_scene(rng) for _ in range(2)]
-    pictures = [Image.fromarray(draw(scene, rng, held_out_fonts=True).pixels) for scene in scenes]
+    pictures = [Image.fromarray(draw(scene, rng, held_out=True).pixels) for scene in scenes]
     first, second = (ask_about_picture(scene, rng)[0] for scene in scenes)
     begun: list[Turn] = [("user", [pictures[0], first.question]), ("assistant", first.answer)]
     yield second._replace(category="second turn"), [*begun, ("user", [pictures[1], second.question])]
+
+
+def pair_cases(rng: random.Random) -> Iterator[Case]:
+    """Two pictures in one message, and a question about either."""
+    scenes = [held_out_scene(rng) for _ in range(2)]
+    pictures = [Image.fromarray(draw(scene, rng, held_out=True).pixels) for scene in scenes]
+    which = rng.randrange(2)
+    yield single(about_one_of_two(scenes[which], which, rng), *pictures)
 
 
 def text_cases(rng: random.Random) -> Iterator[Case]:
@@ -120,7 +128,7 @@ def cases(per_category: int, seed: str) -> Iterator[Case]:
     """Cases until every category has its number; those beyond it are left out."""
     rng = random.Random(seed)
     counts: dict[str, int] = defaultdict(int)
-    for source in (text_cases, picture_cases, sound_cases, both_cases, turn_cases, simple_cases):
+    for source in (text_cases, picture_cases, sound_cases, both_cases, turn_cases, pair_cases, simple_cases):
         for _ in range(per_category * 4):
             for qa, turns in source(rng):
                 if counts[qa.category] < per_category:

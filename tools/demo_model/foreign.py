@@ -1,8 +1,9 @@
-"""Pictures of things the model has no name for: symbols, foreign scripts, blobs, scribbles,
+"""Pictures of things the model has no name for: clip art, symbols, foreign scripts, blobs, scribbles,
 landscapes, textures.
 """
 
 import random
+import re
 from functools import lru_cache
 from pathlib import Path
 
@@ -30,6 +31,15 @@ SCRIPTS = {
     "Hebrew": (0x05D0, 0x05EA),
     "Ethiopic": (0x1200, 0x1240),
 }
+CLIP_ART = Path("/usr/share/openclipart/png")  # Debian's openclipart-png, in the public domain
+CLIP_ART_FOLDERS = (
+    "animals", "people", "food", "plants", "buildings", "transportation", "electronics", "tools",
+    "containers", "education", "recreation", "office", "geography", "science",
+)  # fmt: skip
+LARGEST_CLIP_ART = 60_000  # bytes: some are of a hundred megapixels
+NAMEABLE = re.compile(
+    "star|heart|circle|square|cross|triangle|rect|round|ball|box|card|sign|number|letter|text|flag"
+)
 LIKE_NAMED_SHAPES = set(range(0x1F48B, 0x1F4A0)) | set(range(0x1F534, 0x1F53E)) | set(range(0x1F380, 0x1F382))
 
 
@@ -62,6 +72,27 @@ def draw_symbols(canvas: Image.Image, rng: random.Random) -> None:
         pen.text(spot, text, font=face, fill=random_colour(rng), anchor="mm")
 
 
+@lru_cache
+def clip_art(held_out: bool) -> tuple[Path, ...]:
+    """Clip art that shows nothing with a name here; every eighth is kept for the evaluation."""
+    found = [path for folder in CLIP_ART_FOLDERS for path in (CLIP_ART / folder).rglob("*.png")]
+    foreign = sorted(path for path in found if not NAMEABLE.search(str(path.relative_to(CLIP_ART)).lower()))
+    foreign = [path for path in foreign if path.stat().st_size < LARGEST_CLIP_ART]
+    return tuple(path for i, path in enumerate(foreign) if (i % 8 == 0) == held_out)
+
+
+def draw_clip_art(canvas: Image.Image, rng: random.Random, held_out: bool) -> None:
+    """One to three clip arts, or so large a one that it leaves the picture, as photographed things do."""
+    side = min(canvas.size)
+    for _ in range(rng.choice((1, 1, 1, 2, 3))):
+        with Image.open(rng.choice(clip_art(held_out))) as opened:
+            art = opened.convert("RGBA")
+        size = side * rng.choice((rng.uniform(0.4, 1.0), rng.uniform(1.0, 2.5)))
+        art = art.resize([max(1, int(length * size / max(art.size))) for length in art.size])
+        spot = [int(rng.uniform(0.2, 0.8) * c - 0.5 * a) for c, a in zip(canvas.size, art.size, strict=True)]
+        canvas.paste(art, (spot[0], spot[1]), art)
+
+
 def draw_blobs(canvas: Image.Image, rng: random.Random) -> None:
     pen = ImageDraw.Draw(canvas)
     width, height = canvas.size
@@ -91,8 +122,13 @@ def draw_landscape(canvas: Image.Image, rng: random.Random) -> None:
         canvas.paste(ground, (0, 0), stencil)
 
 
-def draw_foreign(canvas: Image.Image, rng: random.Random) -> None:
+def draw_foreign(canvas: Image.Image, rng: random.Random, held_out: bool = False) -> None:
     """Draw onto the canvas something that no answer but "I cannot tell." fits."""
+    if rng.random() < 0.4:
+        if rng.random() < 0.4:
+            draw_landscape(canvas, rng)
+        draw_clip_art(canvas, rng, held_out)
+        return
     pick = rng.random()
     if pick < 0.35:
         draw_symbols(canvas, rng)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tools.demo_model.draw import PATCH, Drawing, draw
+from tools.demo_model.draw import PATCH, Drawing, draw, letter_width
 from tools.demo_model.scene import (
     GRIDS,
     Scene,
@@ -27,7 +27,7 @@ MAX_PATCHES = 196
 PATCH_VALUES = 3 * PATCH * PATCH
 
 
-READING_SHARDS = range(18, 28)  # mostly printed text, and mostly words that are in no list
+READING_SHARDS = (*range(18, 28), *range(34, 44))  # mostly printed text, and mostly words that are in no list
 
 
 def sample_scene(rng: random.Random, reading: bool = False) -> Scene:
@@ -66,6 +66,13 @@ def to_patch_order(labels: np.ndarray) -> np.ndarray:
     return labels.reshape(rows // 2, 2, columns // 2, 2, values).transpose(0, 2, 1, 3, 4).reshape(-1, values)
 
 
+def from_patch_order(labels: np.ndarray, grid: tuple[int, int]) -> np.ndarray:
+    """The reverse of `to_patch_order`, for labels that may be padded."""
+    rows, columns = grid
+    grouped = labels[: rows * columns].reshape(rows // 2, columns // 2, 2, 2, -1)
+    return grouped.transpose(0, 2, 1, 3, 4).reshape(rows, columns, -1)
+
+
 def padded(drawing: Drawing) -> tuple[np.ndarray, np.ndarray]:
     patches = np.zeros((MAX_PATCHES, PATCH_VALUES), np.uint8)
     labels = np.full((MAX_PATCHES, 2), 255, np.uint8)
@@ -99,8 +106,12 @@ class Pictures:
         self._labels: list[np.ndarray] = []
         for path in sorted(CACHE.glob("pictures-???.npz")):
             with np.load(path) as shard:
-                self.scenes += pickle.loads(shard["scenes"].tobytes())
-                self._labels.append(shard["labels"])
+                scenes, labels = pickle.loads(shard["scenes"].tobytes()), shard["labels"]
+            for scene, flat in zip(scenes, labels, strict=True):
+                if scene.text:
+                    scene.letter_width = letter_width(scene, from_patch_order(flat, scene.grid))
+            self.scenes += scenes
+            self._labels.append(labels)
             self._patches.append(np.load(CACHE / f"patches-{path.stem[-3:]}.npy", mmap_mode="r"))
 
     def __len__(self) -> int:

@@ -20,11 +20,11 @@ GROUPS = MAX_PATCHES // 4
 
 @dataclass(frozen=True)
 class PictureAt:
-    """A picture in a slot of the batch, and where the digits of its number stand."""
+    """A picture in a slot of the batch, and where the characters of its text stand."""
 
     slot: int
     scene: Scene
-    digits: list[Spot]
+    characters: list[Spot]
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Row:
     def text(self, text: str, branch: int = 0, learn: bool = False) -> None:
         ids = encode(text)
         seen = self.picture
-        self.aims += aims(text, seen.scene, seen.digits) if seen else [Aim()] * len(ids)
+        self.aims += aims(text, seen.scene, seen.characters) if seen else [Aim()] * len(ids)
         self.ids += ids
         self.labels += ids if learn else [IGNORE] * len(ids)
         self.branches += [branch] * len(ids)

@@ -30,7 +30,7 @@ class Thing:
 @dataclass
 class Scene:
     """One picture. `kind` is shapes, number, word or foreign; `background` is a colour's name or None
-    if mixed.
+    if mixed; `letter_width` is in pixels, known once the text is drawn.
     """
 
     kind: str
@@ -41,6 +41,7 @@ class Scene:
     text: str = ""
     ink: str = ""
     ink_rgb: RGB = (0, 0, 0)
+    letter_width: float = 0.0
 
 
 def sample_background(rng: random.Random) -> tuple[str | None, RGB]:

@@ -10,6 +10,7 @@ import math
 import os
 import sys
 import time
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -70,6 +71,8 @@ def build() -> tuple[Parts, dict]:
         state = torch.load(saved, map_location=DEVICE)
         for name, part in parts.named_children():
             part.load_state_dict(state.pop(name))
+        take_refined("visual", parts.model.visual, parts.labels)
+        take_refined("audio", parts.model.audio_tower)
         return parts, state
     seen, heard = (torch.load(CACHE / name, map_location=DEVICE) for name in ("see.pt", "listen.pt"))
     parts.model.visual.load_state_dict(seen["tower"])
@@ -78,10 +81,23 @@ def build() -> tuple[Parts, dict]:
     return parts, {"steps": 0}
 
 
+def refined(name: str) -> Path:
+    """What `refine` writes."""
+    return CACHE / f"refined-{name}.pt"
+
+
+def take_refined(name: str, *parts: nn.Module) -> None:
+    if refined(name).exists():
+        for part, state in zip(parts, torch.load(refined(name), map_location=DEVICE), strict=True):
+            part.load_state_dict(state)
+
+
 def save(parts: Parts, rest: dict) -> None:
     states = {name: part.state_dict() for name, part in parts.named_children()}
     torch.save({**states, **rest}, CACHE / "train.part")
     (CACHE / "train.part").rename(CACHE / "train.pt")
+    for name in ("visual", "audio"):
+        refined(name).unlink(missing_ok=True)
 
 
 def with_answer_places(batch: Batch) -> Batch:
@@ -107,7 +123,7 @@ def main(steps: int, rate: float, minutes: float) -> None:
     batches = Batches(seed=WORKERS * done + RANK + 1)
     towers = [Share(model.visual, 0.4 * rate), Share(model.audio_tower.proj, rate)]
     whisper = [part for name, part in model.audio_tower.named_children() if name != "proj"]
-    towers += [Share(part, 0.1 * rate, muon=False) for part in whisper]
+    towers += [Share(part, 0.2 * rate, muon=False) for part in whisper]
     rest = [Share(part, rate) for part in (model.model, model.lm_head, parts.labels, parts.pointers)]
     optimiser = Optimiser(towers + rest, muon_lr=0.02, adam_lr=3e-3)
     if before:

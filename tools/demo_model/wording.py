@@ -6,7 +6,6 @@ from tools.demo_model.scene import Scene
 
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six")
 UNSURE = "I cannot tell."
-UNREAD = "I cannot read words."
 
 CAPTION = (
     "Describe the picture.", "What is in the picture?", "What do you see?", "What does the picture show?",
