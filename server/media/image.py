@@ -12,15 +12,19 @@ RGB, 8 bits, upright, sRGB, on white:
 """
 
 import io
+import warnings
 from typing import Any, NamedTuple
 
 from PIL import Image, ImageCms
 
 from models.processing.base import MediaError
+from server.media.colour_profile import without_programs
 from server.media.image_parts import check_parts
 
 # The limit below is enforced from every header; Pillow's own would only warn, and far too late.
 Image.MAX_IMAGE_PIXELS = None
+# What is odd about a file concerns nobody but its sender, and one file can be odd in thousands of ways.
+warnings.filterwarnings("ignore", module=r"PIL\.")
 
 BYTES_PER_PIXEL = 4
 """How Pillow stores RGB."""
@@ -182,7 +186,7 @@ def _in_srgb(image: Image.Image) -> Image.Image:
     alpha = image.getchannel("A") if image.mode in ("RGBA", "LA") else None
     base = image.convert({"RGBA": "RGB", "LA": "L", "1": "L"}.get(image.mode, image.mode))
     try:
-        source: Any = ImageCms.getOpenProfile(io.BytesIO(profile))
+        source: Any = ImageCms.getOpenProfile(io.BytesIO(without_programs(profile)))
         space = source.profile.xcolor_space.strip()
         if space == "GRAY" and base.mode == "RGB":
             return image

@@ -5,6 +5,8 @@ import io
 import os
 import re
 import struct
+import subprocess
+import sys
 import time
 from datetime import timedelta
 from functools import cache
@@ -16,6 +18,7 @@ from hypothesis import given, settings
 from PIL import Image, ImageCms
 
 from models.processing.base import MediaError
+from server.media.colour_profile import without_programs
 from server.media.image import decode_image, read_header
 from tests import media_factory as factory
 from tests.server.media.mutations import mutated
@@ -179,6 +182,57 @@ def test_colour_profile_is_converted() -> None:
 def swapped_primaries(profile: bytes) -> bytes:
     """A profile whose red is green and the other way round: a wide gamut that shows."""
     return profile.replace(b"rXYZ", b"?XYZ").replace(b"gXYZ", b"rXYZ").replace(b"?XYZ", b"gXYZ")
+
+
+def with_tag(profile: bytes, name: bytes, content: bytes) -> bytes:
+    """The profile with one more tag at its end."""
+    num_tags = int.from_bytes(profile[128:132], "big")
+    table, data = profile[132 : 132 + 12 * num_tags], profile[132 + 12 * num_tags :]
+    entries = [struct.unpack(">4sII", table[at : at + 12]) for at in range(0, len(table), 12)]
+    entries = [(tag, start + 12, size) for tag, start, size in entries]
+    entries.append((name, len(profile) + 12, len(content)))
+    whole = profile[:128] + struct.pack(">I", num_tags + 1)
+    whole += b"".join(struct.pack(">4sII", *entry) for entry in entries) + data + content
+    return struct.pack(">I", len(whole)) + whole[4:8] + b"\4\x40\0\0" + whole[12:]
+
+
+def multi_process(num_elements: int) -> bytes:
+    """One element named again and again. It turns all that it is given into nothing."""
+    element = b"matf" + bytes(4) + struct.pack(">HH", 3, 3) + bytes(4 * 12)
+    start = 16 + 8 * num_elements
+    head = b"mpet" + bytes(4) + struct.pack(">HHI", 3, 3, num_elements)
+    return head + struct.pack(">II", start, len(element)) * num_elements + element
+
+
+def test_a_colour_profile_is_no_program() -> None:
+    profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+    programmed = with_tag(profile, b"D2B0", multi_process(3))
+    picture = factory.solid((250, 120, 10), 8, 8)
+    engine = ImageCms.profileToProfile(
+        picture, ImageCms.getOpenProfile(io.BytesIO(programmed)), ImageCms.createProfile("sRGB")
+    )
+    assert engine is not None
+    assert np.asarray(engine)[0, 0, 0] < 200, "the colour engine does not run it"
+    pixels = canonical(factory.encode(picture, icc_profile=programmed))
+    assert np.abs(pixels.astype(int) - [250, 120, 10]).max() <= 2
+
+
+@pytest.mark.parametrize("length", [0, 100, 130, 132, 135, 150])
+def test_a_colour_profile_that_is_cut_off_stays_as_it_is(length: int) -> None:
+    profile = (bytes(128) + b"\xff" * 4 + b"rXYZ" * 10)[:length]
+    assert without_programs(profile) == profile
+
+
+def test_what_is_odd_about_a_file_is_not_logged() -> None:
+    """In a process of its own: here warnings are errors."""
+    entries = [struct.pack("<HHII", tag, 1, (1 << 31) + tag, 0) for tag in range(50)]
+    exif = b"II*\0" + struct.pack("<IH", 8, len(entries)) + b"".join(entries) + bytes(4)
+    encoded = factory.encode(factory.gradient(8, 8), "PNG", exif=exif)
+    code = (
+        "import sys; from server.media.image import decode_image; decode_image(sys.stdin.buffer.read()).info"
+    )
+    done = subprocess.run([sys.executable, "-c", code], input=encoded, capture_output=True)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_broken_colour_profile_is_ignored() -> None:
