@@ -1,9 +1,9 @@
 """A "model" of plain arithmetic behind the engine: a token is a hash of all keys and values that it attends
-to.
+to, and these are hashes of what they stand for and of those before them.
 
 Its pages are a shadow of the pool, read and written by block id. So any confusion in the cache (a block of
-another prompt, of another picture, of another tenant, or one never written) gives a wrong token or fails at
-once.
+another prompt, of the same words after others, of another picture, of another tenant, or one never written)
+gives a wrong token or fails at once.
 """
 
 import numpy as np
@@ -42,9 +42,10 @@ def encoded(arrays: dict[str, np.ndarray]) -> int:
     return int.from_bytes(arrays["pixels"].tobytes()[:8], "little")
 
 
-def entry(position: int, token: int, media: tuple[int, int] | None) -> int:
-    """The key and value of one token; media: the encoding, and which of its rows."""
-    return hash((position, token, *media)) if media else hash((position, token))
+def entry(before: int, position: int, token: int, media: tuple[int, int] | None) -> int:
+    """The key and value of one token. before: those of the one before it, 0 for the first. media: the
+    encoding, and which of its rows."""
+    return hash((before, position, token, *(media or ())))
 
 
 def next_token(entries: list[int], choice: int) -> int:
@@ -59,11 +60,13 @@ def lone_run(request, choice: int, num_tokens: int) -> list[int]:
     for start, end, index, offset in request.spans:
         value = encoded(prepared(request.media[index].key))
         media |= {i: (value, offset + i - start) for i in range(start, end)}
-    entries = [entry(i, token, media.get(i)) for i, token in enumerate(ids)]
+    entries: list[int] = []
     answer = []
-    for _ in range(num_tokens):
-        answer.append(next_token(entries, choice))
-        entries.append(entry(len(entries), answer[-1], None))
+    for i in range(len(ids) + num_tokens):
+        if i >= len(ids):
+            answer.append(next_token(entries, choice))
+        token = ids[i] if i < len(ids) else answer[-1]
+        entries.append(entry(entries[-1] if entries else 0, i, token, media.get(i)))
     return answer
 
 
@@ -133,15 +136,20 @@ class ArithmeticRunner:
 
     def _write(self, row, garbage: bool) -> None:
         sequence: Sequence = row.sequence
+        for first, last in sequence.request.indivisible:
+            assert not first < row.start < last
+            assert not first < row.end < last
         media = {}
         for span in sequence.tokens.spans_within(row.start, row.end):
             value = self.encodings[EncodingId(sequence.request.namespace, span.key)]
             media |= {
                 row.start + i: (value, span.offset + i - span.start) for i in range(span.start, span.end)
             }
+        value = self.pages[self._slot(row, row.start - 1)] if row.start else 0
         for i in range(row.start, row.end):
-            value = entry(i, sequence.tokens.ids[i], media.get(i))
-            self.pages[self._slot(row, i)] = -1 if garbage else value
+            assert value is not None, "what a row goes on from was never written"
+            value = -1 if garbage else entry(value, i, sequence.tokens.ids[i], media.get(i))
+            self.pages[self._slot(row, i)] = value
 
     def _sample(self, row):
         if row.sequence.request.request_id in self.fault_on:
