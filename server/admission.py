@@ -27,11 +27,11 @@ class Admission:
     def num_waiting(self) -> int:
         return sum(len(queue) for queue in self._queues.values())
 
-    def check_queue(self) -> None:
+    def check_queue(self, tenant: str) -> None:
         """Unavailable if a request that came now would find no place and the queue full: before its body is
         read."""
-        if self.num_waiting >= self._max_queue and self.num_inside >= self._capacity:
-            raise Unavailable("The server's queue is full; try again shortly.")
+        if self.num_inside >= self._capacity:
+            self._check_room(tenant)
 
     @asynccontextmanager
     async def place(self, tenant: str, weight: int) -> AsyncIterator[None]:
@@ -48,8 +48,7 @@ class Admission:
         if not self._queues and self.num_inside + weight <= self._capacity:
             self.num_inside += weight
             return
-        if self.num_waiting >= self._max_queue:
-            raise Unavailable("The server's queue is full; try again shortly.")
+        self._check_room(tenant)
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         entry = (turn, weight)
         self._queues.setdefault(tenant, deque()).append(entry)
@@ -63,6 +62,12 @@ class Admission:
                     f"No place became free within {self._timeout_s:g} s; try again later."
                 ) from None
             raise
+
+    def _check_room(self, tenant: str) -> None:
+        """Others can't fill the queue for a tenant that has less than its share in it."""
+        share = self._max_queue // len(self._queues.keys() | {tenant})
+        if self.num_waiting >= self._max_queue and len(self._queues.get(tenant, ())) >= share:
+            raise Unavailable("The server's queue is full; try again shortly.")
 
     def _withdraw(self, tenant: str, entry: tuple[asyncio.Future[None], int]) -> None:
         """Leave the queue, or give the place back if it was granted in the same moment."""

@@ -99,7 +99,12 @@ class Settings(BaseModel):
         description="A key that requests must carry, as `key` or `tenant:key`. None: open to all. A variable "
         "or flag that is there but empty is refused, so that a secret that went missing opens nothing.",
     )
-    max_queue: int = Field(256, ge=0, description="Requests that may wait for a place; more get 503.")
+    max_queue: int = Field(
+        256,
+        ge=0,
+        description="Requests that may wait for a place; more get 503. A tenant whose share of it the others "
+        "have taken may still wait.",
+    )
     queue_timeout: float = Field(
         60.0, gt=0, description="Seconds that a request may wait for a place; longer gets 503."
     )

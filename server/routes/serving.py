@@ -27,8 +27,9 @@ def caller_of(request: Request) -> Caller:
     """Unavailable, before its body is read, where it can't be served or find a place in the queue."""
     state = state_of(request)
     runtime = state.serving()
-    state.admission.check_queue()
-    return Caller(state, runtime, request.scope.get("state", {}).get("tenant", ANYONE))
+    tenant = request.scope.get("state", {}).get("tenant", ANYONE)
+    state.admission.check_queue(tenant)
+    return Caller(state, runtime, tenant)
 
 
 async def read(request: Request, model: type[WireT]) -> WireT:

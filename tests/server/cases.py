@@ -358,7 +358,11 @@ CASES: dict[str, Covered | NotApplicable] = {
         f"{ENGINE}progress.py::test_beside_answers_the_encoder_takes_small_bites",
         f"{ENGINE}progress.py::test_thousands_in_the_queue_cost_a_step_little",
     ),
-    "G6": _tests("tenants take turns", f"{SERVER}admission.py::test_tenants_take_turns"),
+    "G6": _tests(
+        "tenants take turns",
+        f"{SERVER}admission.py::test_tenants_take_turns",
+        f"{SERVER}admission.py::test_a_queue_full_of_one_tenant_has_room_for_another",
+    ),
     "G7": _tests(
         "health answers while others are prepared",
         f"{DOOR}health.py::test_health_answers_while",

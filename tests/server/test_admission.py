@@ -50,6 +50,26 @@ def test_a_full_queue_refuses_at_once_and_a_long_wait_ends() -> None:
     asyncio.run(run())
 
 
+def test_a_queue_full_of_one_tenant_has_room_for_another() -> None:
+    async def run() -> None:
+        admission = Admission(capacity=1, max_queue=8, timeout_s=10)
+        order: list[str] = []
+        async with admission.place("first", 1):
+            many = [asyncio.ensure_future(enter(admission, "many", order)) for _ in range(20)]
+            await asyncio.sleep(0)
+            few = [asyncio.ensure_future(enter(admission, "few", order)) for _ in range(20)]
+            await asyncio.sleep(0)
+            assert admission.num_waiting == 8 + 4
+            admission.check_queue("late")
+            with pytest.raises(Unavailable):
+                admission.check_queue("few")
+        ends = await asyncio.gather(*many, *few, return_exceptions=True)
+        assert sum(isinstance(end, Unavailable) for end in ends) == 40 - 12
+        assert (order.count("many"), order.count("few")) == (8, 4)
+
+    asyncio.run(run())
+
+
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 9), st.booleans()), max_size=30))
 def test_no_place_is_lost(requests: list[tuple[str, int, bool]]) -> None:
     async def run() -> None:
