@@ -33,7 +33,7 @@ class Candidates(NamedTuple):
     @property
     def reach_everything(self) -> bool:
         """No token that can be chosen is missing."""
-        return len(self.ids) == self.vocab_size or self.values[-1] == -np.inf
+        return len(self.values) == self.vocab_size or self.values[-1] == -np.inf
 
 
 def uniform(seed: int, choice: int, position: int) -> float:
@@ -122,7 +122,8 @@ def _threshold(candidates: Candidates, p: SamplingParams) -> float | None:
         floor = max(floor, kth)
     if p.top_p < 1.0:
         mass = np.exp(values).cumsum()
-        if mass[-1] < p.top_p * total:
+        last = int(np.searchsorted(mass, p.top_p * total))
+        if last == len(mass) and not candidates.reach_everything:
             return None
-        floor = max(floor, values[np.searchsorted(mass, p.top_p * total)])
+        floor = max(floor, values[min(last, len(mass) - 1)])  # all of them may lack what sums are rounded by
     return float(floor)

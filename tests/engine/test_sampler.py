@@ -1,5 +1,7 @@
 """Tokens follow the distribution that the parameters describe, and nothing else."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -93,6 +95,15 @@ def test_equal_tokens_stay_or_go_together() -> None:
     for limits in ({"top_k": 1}, {"top_p": 0.01}, {"min_p": 0.9}):
         drawn = tokens_of(logits.expand(200, -1), [params(seed=i, **limits) for i in range(200)])
         assert set(drawn) == {1, 2, 3}
+
+
+@pytest.mark.parametrize("limits", [{"min_p": 1.0}, {"top_k": 1}, {"top_k": 300, "min_p": 1.0}])
+@pytest.mark.parametrize("vocab", [VOCAB, 1000])
+def test_a_nucleus_that_holds_next_to_everything_lifts_no_other_limit(vocab: int, limits: dict) -> None:
+    """Rounding alone can keep all tokens together from reaching such a share of their sum."""
+    logits = torch.randn(50, vocab, generator=torch.Generator().manual_seed(5))
+    sampling = [params(seed=i, top_p=math.nextafter(1.0, 0.0), **limits) for i in range(50)]
+    assert tokens_of(logits, sampling) == logits.argmax(-1).tolist()
 
 
 def test_randomness_depends_on_seed_choice_and_position_alone() -> None:
