@@ -70,10 +70,14 @@ class EncoderBlock:
 
     def __call__(self, x: torch.Tensor, attention: Attention) -> torch.Tensor:
         """[..., rows, width] -> the same."""
+        x = self._attended(x, attention)
+        return self.down(self.up(self.mlp_norm(x))).add_(x)
+
+    def _attended(self, x: torch.Tensor, attention: Attention) -> torch.Tensor:
+        """By itself, so that queries, keys and values are gone before the two maps."""
         qkv = self.qkv(self.attention_norm(x)).unflatten(-1, (3, self.num_heads, -1))
         q, k, v = (part.transpose(-2, -3) for part in qkv.unbind(-3))
-        x = self.out(attention(q, k, v)).add_(x)
-        return self.down(self.up(self.mlp_norm(x))).add_(x)
+        return self.out(attention(q, k, v)).add_(x)
 
 
 def _take_qkv(weights: Weights, width: int) -> Map:

@@ -115,4 +115,4 @@ def _axis_of_frequency(sections: list[int] | None, interleaved: bool, num_freque
         return axis_of
     if sum(sections) != num_frequencies:
         raise CheckpointError(f"mrope_section {sections} does not add up to {num_frequencies} frequencies")
-    return torch.repeat_interleave(torch.arange(len(sections)), torch.tensor(sections))
+    return torch.cat([torch.full((size,), axis) for axis, size in enumerate(sections)])

@@ -60,11 +60,16 @@ class VisionBlock(NamedTuple):
 
     def __call__(self, hidden: torch.Tensor, turns: torch.Tensor, runs: Runs) -> torch.Tensor:
         """[patches, width] -> the same. turns: as in `VisionPlan`; runs: who attends to whom."""
+        hidden = self._attended(hidden, turns, runs)
+        return self.mlp(self.norm2(hidden)).add_(hidden)
+
+    def _attended(self, hidden: torch.Tensor, turns: torch.Tensor, runs: Runs) -> torch.Tensor:
+        """By itself, so that queries, keys and values are gone before the MLP: of the largest pictures they
+        take a gigabyte."""
         qkv = self.qkv(self.norm1(hidden)).unflatten(-1, (3, self.num_heads, -1))
         q, k = _turned(qkv[:, :2], turns)
         attended = attend_in_runs(q, k, qkv[:, 2].transpose(0, 1), runs)
-        hidden = self.proj(attended).add_(hidden)
-        return self.mlp(self.norm2(hidden)).add_(hidden)
+        return self.proj(attended).add_(hidden)
 
 
 def take_norm(config: VisionConfig, weights: Weights, name: str, width: int) -> Norm:
@@ -115,10 +120,18 @@ def _with_pairs_together(config: VisionConfig, qkv: Linear) -> Linear:
 def _turned(x: torch.Tensor, turns: torch.Tensor) -> torch.Tensor:
     """Rotate neighbouring pairs of x [rows, 2, heads, dim] by turns, complex64 [rows, 1, 1, dim / 2].
 
-    Computed in float32. Returns [2, heads, rows, dim], dtype of x.
+    One of the two after the other, since they take room in float32. Returns [2, heads, rows, dim], dtype of
+    x.
     """
-    pairs = torch.view_as_complex(x.float().unflatten(-1, (-1, 2)))
-    pairs *= turns
     rows, two, heads, dim = x.shape
     out = x.new_empty(two, heads, rows, dim)
-    return out.copy_(torch.view_as_real(pairs).flatten(-2).permute(1, 2, 0, 3))
+    for part, place in zip(x.unbind(1), out.unbind(), strict=True):
+        place.copy_(_turned_in_float32(part, turns[:, 0]).transpose(0, 1))
+    return out
+
+
+def _turned_in_float32(x: torch.Tensor, turns: torch.Tensor) -> torch.Tensor:
+    """[rows, heads, dim] -> the same. turns: complex64 [rows, 1, dim / 2]. Float32 x is overwritten."""
+    pairs = torch.view_as_complex(x.float().unflatten(-1, (-1, 2)))
+    pairs *= turns
+    return torch.view_as_real(pairs).flatten(-2)

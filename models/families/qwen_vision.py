@@ -82,8 +82,7 @@ class QwenVision:
 
         A row holds what comes after the last layer, then what comes after each layer of `deepstack`."""
         plan = self._plan(grid)
-        pixels = patches.float().mul_(self._scale).add_(self._offset)
-        hidden = self.patch_embed(pixels.to(self.dtype))
+        hidden = self.patch_embed(patches.float().mul_(self._scale).add_(self._offset).to(self.dtype))
         if self.positions is not None:
             hidden += self.positions(*grid[1:]).to(self.dtype)
         unit = self.config.merge**2
