@@ -18,6 +18,9 @@ CPU_MOST_BYTES = 4 << 30
 """A limit, not a reservation: pages take memory as they are first used."""
 CUDA_RESERVE = 0.08
 """Of the device's whole memory, kept for activations and what libraries set aside."""
+SAMPLING_BYTES = 36
+"""For each logit of a step that draws all its tokens: as it came, scaled, as a weight, and summed up in
+float64."""
 FEWEST_BLOCKS = 8
 
 
@@ -63,7 +66,7 @@ def _free_bytes(model: ServedModel, config: EngineConfig, longest: int) -> int:
     """longest: blocks of the longest sequence."""
     if model.device.type == "cuda":
         free, total = _unreserved_bytes(model), torch.cuda.mem_get_info(model.device)[1]
-        logits = 3 * 4 * config.max_num_seqs * model.vocab_size
+        logits = SAMPLING_BYTES * config.max_num_seqs * model.vocab_size
         free = max(0, int(free - CUDA_RESERVE * total) - config.encoder_cache_bytes - logits)
         return max(0, free - _attention_bytes(model, config, longest, free))
     return min(int(CPU_SHARE * _available_bytes()), CPU_MOST_BYTES)

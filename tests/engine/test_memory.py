@@ -10,8 +10,12 @@ from engine import memory
 from engine.attention import sdpa
 from engine.attention.triton_kernels.tiles import WORKSPACE_BYTES
 from engine.config import EngineConfig
+from engine.messages import SamplingParams
+from engine.sampler import sample
 from kvcache.sequence import BLOCK_SIZE
 from models.interface import AttentionSpec
+from tests.engine.sequences import make_sequence
+from tests.live_bytes import LiveBytes
 
 SPEC = AttentionSpec(num_heads=4, num_kv_heads=2, head_dim=16, scale=0.25, windows=(None, None))
 BLOCK_BYTES = 2 * 2 * BLOCK_SIZE * 2 * 16 * 4
@@ -76,13 +80,22 @@ def test_on_a_gpu_what_is_kept_for_other_uses_is_left_out(
         max_model_len=max_model_len,
         max_num_seqs=1000,
     )
-    logits = 3 * 4 * config.max_num_seqs * MODEL.vocab_size
+    logits = memory.SAMPLING_BYTES * config.max_num_seqs * MODEL.vocab_size
     left = free - int(memory.CUDA_RESERVE * total) - (100 << 20) - logits
     blocks = memory.num_blocks(model, config)
     if workspace is None:
         workspace = sdpa_bytes(blocks * BLOCK_SIZE)
     a_few = 4 * (BLOCK_BYTES + sdpa_bytes(BLOCK_SIZE) - sdpa_bytes(0))
     assert abs(left - workspace - blocks * BLOCK_BYTES) < a_few
+
+
+@pytest.mark.parametrize("limits", [{}, {"top_p": 0.9}])
+def test_sampling_takes_no_more_than_is_kept_for_it(limits: dict[str, float]) -> None:
+    params = [SamplingParams(max_tokens=9, temperature=1.0, seed=seed, **limits) for seed in range(8)]
+    with torch.no_grad(), LiveBytes() as live:
+        logits = torch.zeros(8, 5000)
+        sample(logits, [make_sequence([1], p) for p in params])
+    assert live.peak <= memory.SAMPLING_BYTES * logits.numel() + 1000
 
 
 def test_no_more_than_all_sequences_could_ever_use() -> None:
