@@ -51,4 +51,5 @@ def _forward(runner: Runner, start: int, end: int) -> None:
     ids = torch.zeros(end - start, dtype=torch.int64, device=model.device)
     positions = torch.from_numpy(model.processing.positions(end, (), ()).ids[:, start:])
     rows = ForwardBatch(ids, positions.to(model.device), ())
-    model.logits(model.forward(rows, planned)[-1:]).argmax(-1)
+    # Read back, since a GPU's faults show only to who waits for it.
+    model.logits(model.forward(rows, planned)[-1:]).argmax(-1).tolist()
