@@ -37,6 +37,7 @@ USER 1000
 WORKDIR /home/intarsia
 ENV HF_HOME=/models \
     XDG_CACHE_HOME=/models/cache \
+    TRITON_CACHE_DIR=/models/cache/triton \
     INTARSIA_HOST=0.0.0.0 \
     PYTHONUNBUFFERED=1
 VOLUME /models
