@@ -19,6 +19,7 @@ import soxr
 from models.processing.base import MediaError
 from server.media.audio_av import AvFile
 from server.media.limits import MediaLimits
+from server.media.vorbis import check_vorbis
 
 _TAKEN = "WAV, FLAC, Ogg or MP3"
 _CONTAINERS = {"WAV": ("WAV", "WAVEX", "RF64"), "FLAC": ("FLAC",), "OGG": ("OGG",), "MP3": ("MP3", "MPEG")}
@@ -132,6 +133,8 @@ class _LibsndfileSound:
 
 def _opened(encoded: bytes) -> SoundFile:
     kind = _sniff(encoded)
+    if kind == "OGG":
+        check_vorbis(encoded)
     return _LibsndfileSound(encoded, kind) if kind in _CONTAINERS else AvFile(encoded, kind)
 
 
