@@ -19,20 +19,26 @@ from benchmarks import checkpoint_tokenizer
 from benchmarks.checkpoint_layouts import LAYOUTS, Layout, Scale
 
 SCALES = {
+    "tiny": Scale(64, 2, 4, 2, 96, 400, 64, 2),
     "131m": Scale(768, 12, 12, 4, 2048, 32_000, 384, 6),
     "0.5b": Scale(1024, 24, 16, 4, 3584, 64_000, 768, 12),
+    "3b": Scale(2048, 36, 16, 2, 11_008, 64_000, 1280, 32),
 }
 
 
-def build(scale: Scale, directory: Path, layout: Layout = LAYOUTS["vl"], seed: int = 0) -> None:
-    """Write the whole directory: configuration, tokenizer, template, processor settings, bf16 weights."""
+def build(
+    scale: Scale, directory: Path, layout: Layout = LAYOUTS["vl"], seed: int = 0, device: str = "cpu"
+) -> None:
+    """Write the whole directory: configuration, tokenizer, template, processor settings, bf16 weights, drawn
+    on `device`."""
     directory.mkdir(parents=True, exist_ok=True)
     tokenizer = checkpoint_tokenizer.make(scale.vocab, layout.special_tokens)
     ids = {token: tokenizer.get_vocab()[token] for token in layout.special_tokens}
     torch.manual_seed(seed)
     model_class = getattr(transformers, layout.model)
     config = model_class.config_class(**layout.config(scale, ids))
-    model = model_class._from_config(config, dtype=torch.bfloat16)
+    with torch.device(device):
+        model = model_class._from_config(config, dtype=torch.bfloat16)
     with torch.no_grad():
         head = model.lm_head.weight
         for token, index in tokenizer.get_vocab().items():

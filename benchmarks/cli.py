@@ -14,6 +14,7 @@ from pathlib import Path
 from rich.console import Console
 
 from benchmarks import report
+from benchmarks.machine import cpu_name
 from benchmarks.measure import Result, run
 from benchmarks.peers import SERVERS
 from benchmarks.workloads import WORKLOADS
@@ -28,7 +29,7 @@ def main(argv: list[str] | None = None) -> int:
         console = Console(width=180)
     rounds: report.Rounds = {}
     facts: dict = {
-        "cpu": _cpu_name(),
+        "cpu": cpu_name(),
         "cores": len(os.sched_getaffinity(0)),
         "python": platform.python_version(),
     }
@@ -108,13 +109,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--json", type=Path)
     parser.add_argument("--plot", type=Path)
     return parser
-
-
-def _cpu_name() -> str:
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.split(":", 1)[1].strip()
-    return platform.processor()
 
 
 if __name__ == "__main__":

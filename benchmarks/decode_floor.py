@@ -18,10 +18,18 @@ from engine.config import EngineConfig
 from engine.runner import build_runner
 from models.decoder import Decoder
 from models.decoder_config import DecoderConfig
-from models.interface import ForwardBatch
+from models.interface import PagedAttention
 from models.weights import RandomWeights
 
 SIZES = {
+    "tiny": {
+        "vocab_size": 512,
+        "hidden_size": 64,
+        "intermediate_size": 96,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+    },
     "131M": {
         "vocab_size": 49152,
         "hidden_size": 768,
@@ -38,16 +46,23 @@ SIZES = {
         "num_attention_heads": 14,
         "num_key_value_heads": 2,
     },
+    "3B": {
+        "vocab_size": 151936,
+        "hidden_size": 2048,
+        "intermediate_size": 11008,
+        "num_hidden_layers": 36,
+        "num_attention_heads": 16,
+        "num_key_value_heads": 2,
+    },
 }
 
 
 class Model:
     """A decoder alone, as a runner takes it."""
 
-    device = torch.device("cpu")
-
-    def __init__(self, decoder: Decoder, dtype: torch.dtype) -> None:
-        self.decoder, self.dtype, self.attention = decoder, dtype, decoder.config.attention
+    def __init__(self, decoder: Decoder) -> None:
+        self.decoder, self.attention = decoder, decoder.config.attention
+        self.dtype, self.device = decoder.embedding.dtype, decoder.embedding.device
 
 
 def weight_bytes(decoder: Decoder) -> int:
@@ -60,19 +75,29 @@ def reader(num_bytes: int) -> Callable[[], object]:
     return lambda: data.sum()
 
 
-def stepper(decoder: Decoder, backend: str, batch: int, context: int, threads: int) -> Callable[[], object]:
+class DecodeStep:
     """One decode step of `batch` sequences with `context` tokens each, logits included."""
-    blocks = context // 16 + 1
-    config = EngineConfig(model="", attention_backend=backend, num_threads=threads)
-    runner = build_runner(Model(decoder, decoder.embedding.dtype), config, batch * blocks)  # type: ignore[arg-type]
-    chunks = [Chunk(context, context + 1, range(i * blocks, (i + 1) * blocks)) for i in range(batch)]
-    rows = ForwardBatch(torch.zeros(batch, dtype=torch.int64), torch.full((1, batch), context), [])
 
-    def step() -> None:
-        hidden = decoder(decoder.embed(rows.ids), rows.positions, runner.attention.plan(chunks))
-        decoder.logits(hidden).argmax(-1)
+    def __init__(self, decoder: Decoder, backend: str, batch: int, context: int, threads: int) -> None:
+        blocks = context // 16 + 1
+        config = EngineConfig(model="", attention_backend=backend, num_threads=threads)
+        runner = build_runner(Model(decoder), config, batch * blocks)  # type: ignore[arg-type]
+        self.attention, self._decoder, device = runner.attention, decoder, decoder.embedding.device
+        self._chunks = [
+            Chunk(context, context + 1, range(i * blocks, (i + 1) * blocks)) for i in range(batch)
+        ]
+        self._ids = torch.zeros(batch, dtype=torch.int64, device=device)
+        self._positions = torch.full((1, batch), context, device=device)
 
-    return step
+    def __call__(self) -> None:
+        self.forward(self.plan())
+
+    def plan(self) -> PagedAttention:
+        return self.attention.plan(self._chunks)
+
+    def forward(self, planned: PagedAttention) -> None:
+        hidden = self._decoder(self._decoder.embed(self._ids), self._positions, planned)
+        self._decoder.logits(hidden).argmax(-1)
 
 
 def fastest(variants: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
@@ -92,7 +117,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--context", type=int, default=256)
     parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--sizes", nargs="*", default=list(SIZES))
+    parser.add_argument("--sizes", nargs="*", default=["131M", "0.5B"], choices=list(SIZES))
     options = parser.parse_args()
     print(f"{'size':>6} {'batch':>5} {'floor ms':>9} {'native tok/s':>13} {'of floor':>8} {'sdpa tok/s':>11}")
     for size in options.sizes:
@@ -103,7 +128,7 @@ def main() -> None:
         floor = reader(weight_bytes(decoders["sdpa"]))
         for batch in (1, 8, 32):
             steps = {
-                name: stepper(decoder, name, batch, options.context, options.threads)
+                name: DecodeStep(decoder, name, batch, options.context, options.threads)
                 for name, decoder in decoders.items()
             }
             best = fastest({"floor": floor, **steps}, options.rounds)

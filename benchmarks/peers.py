@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -34,7 +35,8 @@ def launch(name: str, checkpoint: Path, port: int) -> Launch:
 
 
 def _intarsia(checkpoint: Path, port: int) -> Launch:
-    return Launch(["intarsia", "serve", str(checkpoint), "--port", str(port), "--served-model-name", "bench"])
+    command = [sys.executable, "-m", "server.cli", "serve", str(checkpoint)]
+    return Launch([*command, "--port", str(port), "--served-model-name", "bench"])
 
 
 def _vllm(checkpoint: Path, port: int) -> Launch:
