@@ -63,4 +63,5 @@ async def read_upload(request: Request, model: type[WireT]) -> WireT:
 
 def _warn_of(ignored: list[str]) -> None:
     if ignored:
-        logger.warning("ignored unknown request fields: %s", ", ".join(name[:50] for name in ignored[:10]))
+        names = ", ".join(ascii(name[:50]) for name in ignored[:10])  # one could write lines of its own
+        logger.warning("ignored unknown request fields: %s", names)

@@ -199,9 +199,12 @@ def test_little_of_what_was_sent_is_repeated(fields: dict[str, Any]) -> None:
     assert "0" * 100 not in error["message"]
 
 
-def test_unknown_fields_can_be_allowed() -> None:
+def test_unknown_fields_can_be_allowed(caplog: pytest.LogCaptureFixture) -> None:
     bench = Bench(allow_unknown_fields=True)
-    assert post(bench, chat(nonsense=1)).status_code == 200
+    assert post(bench, {**chat(nonsense=1), "x\nERROR forged\x1b[31m": 1}).status_code == 200
+    (record,) = caplog.records
+    assert "nonsense" in record.getMessage()
+    assert record.getMessage().isprintable()
     assert post(bench, chat(store=True)).status_code == 400
 
 
