@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from engine.attention.triton_kernels import tiles
 
@@ -22,6 +23,16 @@ SLOW = [
     for size in ("32 8 128", "14 2 64", "16 8 256", LARGEST, "64 1 128", "64 1 64", "32 1 256", "80 2 192")
     if (dtype, size) not in QUICK
 ]
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+def test_no_product_is_smaller_than_triton_takes(dtype: torch.dtype) -> None:
+    """Older ones refuse to compile it, which the one that is installed may not show."""
+    for kind in (tiles.decode_tile, tiles.tail_tile, tiles.prefill_tile):
+        for group in range(1, tiles.MAX_GROUP + 1):
+            for head_dim in range(8, tiles.MAX_HEAD_DIM + 1, 8):
+                tile = kind(group, head_dim, dtype)
+                assert min(tile.queries * tile.heads, tile.keys) >= tiles.MIN_DOT, (group, head_dim, tile)
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
 """How large a tile each kernel works on: a table read in Python, so that nothing is timed at start.
 
 Chosen by cross-compiling with triton 3.8, without a GPU: no spilled registers on sm_80 and sm_90, and shared
-memory within the 99 KiB of the smallest cards, up to MAX_GROUP and MAX_HEAD_DIM. Not by speed, which nobody
-has measured.
+memory within the 99 KiB of the smallest cards, up to MAX_GROUP and MAX_HEAD_DIM. With triton 3.6, there and on
+sm_89, sm_100 and sm_120, a few bytes are spilled in float32. Not by speed, which nobody has measured.
 """
 
 from typing import NamedTuple
@@ -24,7 +24,7 @@ WORKSPACE_BYTES = 64 << 20
 it, more than any GPU runs at once."""
 
 MIN_DOT = 16
-"""The least rows and columns of a matrix product on tensor cores."""
+"""The least rows and columns of a matrix product on tensor cores; triton 3.6 takes no less elsewhere."""
 
 TAIL_ROWS = 64
 """Up to so many rows a chunk with more than PART_KEYS keys has them shared out too: the few new tokens behind
@@ -92,7 +92,9 @@ def _float32_turns(heads: int, head_dim: int) -> tuple[int, int, int]:
     """keys, num_warps, num_stages. No tensor cores: accumulator and operands lie in registers, so turns are
     short."""
     width = head_width(head_dim)
-    return (8 if _is_crowded(heads, width) else 16, 4 if width < 128 else 8, 2)
+    if _is_crowded(heads, width):
+        return MIN_DOT, 16, 1
+    return MIN_DOT, 4 if width < 128 else 8, 2
 
 
 def _is_crowded(heads: int, width: int) -> bool:
