@@ -55,17 +55,12 @@ class Decoder:
     ) -> None:
         prefixes = (prefix,) if isinstance(prefix, str) else prefix
         inner = weights.prefixed(*prefixes)
-        table = (config.vocab_size, config.hidden_size)
         self.config = config
         self.fused: FusedDecoder | None = None
-        self.embedding = inner.take("embed_tokens.weight", shape=table)
+        self.embedding, head = _take_tables(config, inner, weights.prefixed(*map(_beside, prefixes)))
+        self.head: Matrix = head
         self.layers = [_take_layer(config, inner.prefixed(f"layers.{i}.")) for i in range(config.num_layers)]
         self.final_norm = _take_norm(config, inner, "norm", config.hidden_size)
-        self.head: Matrix = (
-            self.embedding
-            if config.tie
-            else weights.prefixed(*map(_beside, prefixes)).take("lm_head.weight", shape=table)
-        )
         self.rotary = tuple(rotary.to(weights.device) for rotary in config.rotary)
         self._activation = ACTIVATIONS[config.activation]
         self._embedding_scale = float(torch.tensor(config.embedding_scale, dtype=weights.dtype))
@@ -158,6 +153,24 @@ def rms_norm(x: torch.Tensor, weight: torch.Tensor | None, eps: float) -> torch.
     wide = x.float()
     normed = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + eps)
     return (weight * normed.to(weight.dtype)).to(x.dtype)
+
+
+def _take_tables(config: DecoderConfig, inner: Weights, beside: Weights) -> tuple[torch.Tensor, torch.Tensor]:
+    """Embedding and output head, both [vocab_size, hidden_size], one tensor where they are tied.
+
+    As in transformers the files have the last word on a tie: either name may be missing, and a head that
+    differs from the embedding is one of its own, whatever the configuration (or its default) says.
+    """
+    embedding, head, shape = "embed_tokens.weight", "lm_head.weight", (config.vocab_size, config.hidden_size)
+    if not config.tie:
+        return inner.take(embedding, shape=shape), beside.take(head, shape=shape)
+    if not beside.publishes(head):
+        return (tied := inner.take(embedding, shape=shape)), tied
+    own = beside.take(head, shape=shape)
+    if not inner.publishes(embedding):
+        return own, own
+    tied = inner.take(embedding, shape=shape)
+    return tied, tied if torch.equal(tied, own) else own
 
 
 def _take_layer(config: DecoderConfig, weights: Weights) -> LayerWeights:

@@ -78,6 +78,10 @@ class Weights:
     def has(self, name: str) -> bool:
         return any(source.has(prefix + name) for source, prefix in self._places)
 
+    def publishes(self, name: str) -> bool:
+        """Whether a file holds it: what is made up has every name, but none of its own accord."""
+        return self.has(name)
+
     def take(self, *names: str, shape: tuple[int, ...]) -> torch.Tensor:
         """The first of `names` that exists. CheckpointError if none does, or if its shape is another."""
         candidates = [(source, prefix + name) for source, prefix in self._places for name in names]
@@ -130,6 +134,9 @@ class RandomWeights(Weights):
 
     def __init__(self, std: float, dtype: torch.dtype, device: torch.device | str) -> None:
         super().__init__(RandomTensors(std, torch.device(device)), dtype, torch.device(device))
+
+    def publishes(self, name: str) -> bool:
+        return False
 
 
 class SafetensorsFiles:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, GPT2Config
 
 from models.checkpoint import Checkpoint, CheckpointError
@@ -95,6 +96,33 @@ def test_logits_equal_transformers(case: str, tmp_path: Path, ids: torch.Tensor)
     expected = reference_logits(directory, ids)
     assert expected.std() > 0.1  # else this would compare zeros
     torch.testing.assert_close(logits(load(directory), ids), expected, atol=1e-5, rtol=1e-5)
+
+
+EMBEDDING, HEAD = "model.embed_tokens.weight", "lm_head.weight"
+
+
+@pytest.mark.parametrize(
+    ("kept", "tied"), [({EMBEDDING: 1, HEAD: 1}, True), ({HEAD: 1}, True), ({EMBEDDING: 1, HEAD: 2}, False)]
+)
+def test_the_files_have_the_last_word_on_a_tied_head(
+    kept: dict[str, int], tied: bool, tmp_path: Path, ids: torch.Tensor
+) -> None:
+    directory = checkpoints.tiny_llama(tmp_path, tie_word_embeddings=True)
+    tensors = load_file(directory / "model.safetensors")
+    table = tensors.pop(EMBEDDING)
+    tensors |= {name: table * factor for name, factor in kept.items()}
+    save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
+    model = load(directory)
+    assert (model.decoder.head is model.decoder.embedding) == tied
+    expected = reference_logits(directory, ids)
+    torch.testing.assert_close(logits(model, ids), expected, atol=1e-5, rtol=1e-5)
+
+
+def test_a_made_up_head_is_tied_as_the_configuration_says(tmp_path: Path) -> None:
+    checkpoint = Checkpoint.open(str(checkpoints.tiny_llama(tmp_path, tie_word_embeddings=True)))
+    model = load_model(checkpoint, dtype="float32", load_format="random")
+    assert isinstance(model, TextModel)
+    assert model.decoder.head is model.decoder.embedding
 
 
 def test_pieces_give_what_the_whole_gives(tmp_path: Path, ids: torch.Tensor) -> None:
