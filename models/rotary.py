@@ -95,8 +95,11 @@ def _frequencies(
 
 def _longest_exact(text_config: Any, parameters: dict[str, Any]) -> int:
     longest = text_config.max_position_embeddings
-    if parameters["rope_type"] == "longrope":
-        longest = min(longest, parameters["original_max_position_embeddings"])
+    kind, trained = parameters["rope_type"], parameters.get("original_max_position_embeddings")
+    if kind == "longrope":
+        longest = min(longest, trained or longest)
+    if kind == "yarn" and trained:  # model cards add it to a configuration whose length stays what it was
+        longest = max(longest, int((parameters.get("factor") or 1) * trained))
     return longest
 
 

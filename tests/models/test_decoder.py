@@ -201,6 +201,18 @@ def test_longrope_is_served_only_where_it_is_exact(tmp_path: Path, ids: torch.Te
     torch.testing.assert_close(logits(model, ids), reference_logits(directory, ids), atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.parametrize(("published", "served"), [(64, 256), (300, 300)])
+def test_yarn_reaches_as_far_as_its_factor_says(published: int, served: int, tmp_path: Path) -> None:
+    yarn = {"rope_theta": 10000.0, "rope_scaling": {**YARN, "type": YARN["rope_type"]}}
+    directory = checkpoints.tiny_llama(tmp_path)
+    config = json.loads((directory / "config.json").read_text())
+    del config["rope_parameters"]
+    checkpoints.write_json(
+        directory / "config.json", {**config, **yarn, "max_position_embeddings": published}
+    )
+    assert load(directory).max_positions == served
+
+
 def test_a_fused_decoder_is_asked_first(tmp_path: Path, ids: torch.Tensor) -> None:
     class Fused:
         def accepts(self, attention: object) -> bool:
