@@ -13,6 +13,7 @@ from models.checkpoint import Checkpoint, CheckpointError
 from models.configs import build_config, read_config
 from models.decoder import Decoder, rms_norm
 from models.decoder_config import DecoderConfig
+from models.families.published import TEXT_PREFIXES
 from models.families.text import TextModel
 from models.families.whisper import WhisperConfig, WhisperEncoder
 from models.interface import EncoderInput
@@ -20,6 +21,7 @@ from models.processing.ultravox import FRAMES_PER_POSITION, UltravoxProcessing, 
 from models.weights import Weights
 
 _NORM_EPS = 1e-6
+_TEXT_PREFIXES = ("model.", *TEXT_PREFIXES)
 
 
 class Projector:
@@ -110,17 +112,24 @@ class UltravoxModel(TextModel):
 def _load_decoder(checkpoint: Checkpoint, weights: Weights) -> Decoder:
     """The language model: the checkpoint's own tensors, over those of the checkpoint that it names."""
     own = weights.prefixed("language_model.")
-    complete = own.has("model.embed_tokens.weight")
+    complete = own.prefixed(*_TEXT_PREFIXES).has("embed_tokens.weight")
     name = checkpoint.config.get("text_model_id")
     if not name:
         config = build_config(checkpoint.config.get("text_config") or {}, "llama")
-        return Decoder(DecoderConfig.from_text_config(config), own, "model.")
+        return Decoder(_decoder_config(config), own, _TEXT_PREFIXES)
     text = checkpoint.referred(name, weights=not complete)
-    config = DecoderConfig.from_text_config(read_config(text))
+    config = _decoder_config(read_config(text))
     if not complete:
         _refuse_adapter(checkpoint, "text_model_lora_config")
         own = own.over(weights.beside(text))
-    return Decoder(config, own, "model.")
+    return Decoder(config, own, _TEXT_PREFIXES)
+
+
+def _decoder_config(config: Any) -> DecoderConfig:
+    """config: of a language model, or of one that sees too (Gemma 3), whose tower is left aside."""
+    if config is None:
+        raise CheckpointError("An Ultravox with a language model of an unknown type is not supported")
+    return DecoderConfig.from_text_config(config.get_text_config(), tie=config.tie_word_embeddings)
 
 
 def _load_encoder(checkpoint: Checkpoint, weights: Weights) -> WhisperEncoder:

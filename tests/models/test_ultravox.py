@@ -1,5 +1,6 @@
 """Ultravox against a plain composition of transformers' Whisper encoder, published projector and Llama."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from models.loader import load_model
 from models.processing.base import MediaError
 from models.registry import load_processing
 from tests.checkpoints import tiny_ultravox
+from tests.checkpoints_gemma import tiny_gemma3
 from tests.models.dense_attention import DenseAttention
 
 CONTEXT = 3000
@@ -124,6 +126,19 @@ def test_encodings_equal_the_published_composition(seconds: float, directory: Pa
 
 
 def test_logits_with_a_sound_in_the_middle(directory: Path) -> None:
+    check_logits(directory)
+
+
+def test_a_language_model_that_sees_too_is_read_without_its_tower(tmp_path: Path) -> None:
+    """As published with Gemma 3, whose own checkpoint nests the language model."""
+    directory = tiny_ultravox(tmp_path)
+    shutil.rmtree(directory / "language")
+    (directory / "language").mkdir()
+    tiny_gemma3(directory / "language")
+    check_logits(directory)
+
+
+def check_logits(directory: Path) -> None:
     samples = sound(2.5)
     model = load(directory)
     encoding = encode(model, samples)
