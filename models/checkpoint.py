@@ -14,7 +14,8 @@ import msgspec
 
 _CONFIG_PATTERNS = ["*.json", "*.jinja", "*.txt", "tokenizer.model"]
 _SAFETENSORS, _PICKLED = ["*.safetensors"], ["pytorch_model*.bin"]
-_BELOW_TOP = ["*/*"]
+_LEFT_OUT = ["*/*", "consolidated*", "*.fp32*", "*.fp16*"]
+"""What lies below the top, and the same weights once more: in their makers' form, in another dtype."""
 
 
 class CheckpointError(Exception):
@@ -120,7 +121,7 @@ class Checkpoint:
             if (self.path / single).is_file():
                 return [self.path / single]
             if found := sorted(self.path.glob(pattern)):
-                return [path for path in found if not path.name.startswith("adapter_")]
+                return [path for path in found if not path.name.startswith(("adapter_", "consolidated"))]
         return []
 
     def _shard(self, name: str) -> Path:
@@ -177,7 +178,7 @@ def _download(model: str, revision: str | None, weights: bool) -> Path:
 
     def fetch(patterns: list[str]) -> Path:
         folder = snapshot_download(
-            model, revision=revision, allow_patterns=patterns, ignore_patterns=_BELOW_TOP
+            model, revision=revision, allow_patterns=patterns, ignore_patterns=_LEFT_OUT
         )
         return Path(folder)
 

@@ -87,9 +87,12 @@ class Weights:
         candidates = [(source, prefix + name) for source, prefix in self._places for name in names]
         found = next((place for place in candidates if place[0].has(place[1])), None)
         if found is None:
+            _refuse_packed(candidates)
             raise CheckpointError(f"The checkpoint has no tensor {' or '.join(n for _, n in candidates)}")
         source, name = found
         tensor = source.read(name, shape)
+        if not tensor.is_floating_point() or tensor.itemsize == 1:
+            raise _quantised(name, str(tensor.dtype).removeprefix("torch."))
         if tuple(tensor.shape) != tuple(shape):
             raise CheckpointError(
                 f"Tensor {name} has shape {list(tensor.shape)} where the configuration asks for {list(shape)}"
@@ -190,6 +193,25 @@ class _Meter:
         self._done += num_bytes
         if self._report is not None:
             self._report(min(self._done, self._total), self._total)
+
+
+_PACKED = ("qweight", "weight_packed")
+"""What quantised checkpoints have in the place of `weight`."""
+
+
+def _refuse_packed(candidates: Iterable[tuple[TensorSource, str]]) -> None:
+    for source, name in candidates:
+        for packed in (name.removesuffix("weight") + ending for ending in _PACKED):
+            if source.has(packed):
+                raise _quantised(packed, "packed")
+
+
+def _quantised(name: str, form: str) -> CheckpointError:
+    """Without its settings nothing says what the numbers stand for."""
+    return CheckpointError(
+        f"The checkpoint is quantised (tensor {name} is {form}), but its config.json has no "
+        "quantization_config at its top that says how; such checkpoints are not supported"
+    )
 
 
 def _source(checkpoint: Checkpoint, dtype: torch.dtype) -> TensorSource:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import huggingface_hub
 import pytest
+from huggingface_hub.utils import filter_repo_objects
 
 from models.checkpoint import Checkpoint, CheckpointError
 from tests.checkpoints import CHAT_TEMPLATE, tiny_llama, write_json, write_tokenizer
@@ -80,6 +81,34 @@ def test_a_hub_without_safetensors_gives_pickles(tmp_path: Path, monkeypatch: py
     Checkpoint.open("owner/model")
     assert ["*.safetensors" in patterns for patterns in asked] == [True, False]
     assert "pytorch_model*.bin" in asked[1]
+
+
+def test_weights_that_a_hub_has_twice_are_fetched_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Mistral's repositories hold them in their makers' form too, Whisper's in float32 too."""
+    published = ["config.json", "model-00001-of-00002.safetensors", "consolidated.safetensors"]
+    published += ["model.fp32-00001-of-00002.safetensors", "original/consolidated.00.safetensors"]
+    fetched: list[str] = []
+
+    def download(name: str, allow_patterns: list[str], ignore_patterns: list[str], **options: object) -> str:
+        fetched.extend(
+            filter_repo_objects(published, allow_patterns=allow_patterns, ignore_patterns=ignore_patterns)
+        )
+        for file in fetched:
+            (tmp_path / file).write_bytes(b"")
+        write_json(tmp_path / "config.json", {})
+        return str(tmp_path)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
+    Checkpoint.open("owner/model")
+    assert fetched == published[:2]
+
+
+def test_weights_in_their_makers_form_are_left_aside(tmp_path: Path) -> None:
+    (tmp_path / "model-a.safetensors").write_bytes(b"")
+    (tmp_path / "consolidated.safetensors").write_bytes(b"")
+    assert bare(tmp_path).weight_files == [tmp_path / "model-a.safetensors"]
 
 
 def test_templates_from_every_published_place(tmp_path: Path) -> None:

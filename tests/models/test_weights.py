@@ -48,6 +48,20 @@ def test_a_wrong_shape_is_named(tmp_path: Path) -> None:
         weights_of(tmp_path, a=torch.ones(2)).take("a", shape=(3,))
 
 
+@pytest.mark.parametrize("dtype", [torch.int8, torch.float8_e4m3fn])
+def test_quantised_numbers_are_never_taken_for_values(dtype: torch.dtype, tmp_path: Path) -> None:
+    weights = weights_of(tmp_path, a=torch.ones(2).to(dtype))
+    with pytest.raises(CheckpointError, match=r"quantised.*quantization_config"):
+        weights.take("a", shape=(2,))
+
+
+@pytest.mark.parametrize("packed", ["qweight", "weight_packed"])
+def test_packed_matrices_are_named_for_what_they_are(packed: str, tmp_path: Path) -> None:
+    weights = weights_of(tmp_path, **{f"proj__{packed}": torch.ones(2, dtype=torch.int32)})
+    with pytest.raises(CheckpointError, match=f"quantised.*proj.{packed}"):
+        weights.take("proj.weight", shape=(2,))
+
+
 def test_tensors_arrive_in_the_asked_dtype(tmp_path: Path) -> None:
     directory = tmp_path
     weights_of(directory, a=torch.tensor([1.5], dtype=torch.float16))
