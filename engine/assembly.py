@@ -12,7 +12,7 @@ from engine.driver import Outbox
 from engine.grammar import GrammarCompiler, Vocabulary
 from engine.limits import Limits
 from engine.loop import Engine
-from engine.memory import is_out_of_memory, num_blocks
+from engine.memory import encoder_cache_bytes, is_out_of_memory, num_blocks
 from engine.messages import EngineInfo
 from engine.runner import build_runner
 from engine.warm_up import warm_up
@@ -64,7 +64,9 @@ def around(
             f"but the model was made for {model.max_positions} tokens"
         )
     backend = settled(config.attention_backend, model.attention, model.dtype, model.device)
-    config = msgspec.structs.replace(config, attention_backend=backend)
+    config = msgspec.structs.replace(
+        config, attention_backend=backend, encoder_cache_bytes=encoder_cache_bytes(model, config)
+    )
     blocks = num_blocks(model, config)
     num_pool_tokens = blocks * BLOCK_SIZE
     limits = Limits(

@@ -17,7 +17,7 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     device: str = "auto"
     attention_backend: str = "auto"
     kv_cache_bytes: int = 0
-    encoder_cache_bytes: int = 256 << 20
+    encoder_cache_bytes: int = 0
     prepared_media_bytes: int = 512 << 20
     """Prepared tensors asked for ahead of their use. What runs next is asked for beyond this, if need be."""
     max_num_seqs: int = 64

@@ -1,5 +1,6 @@
 """How many blocks of keys and values fit, and how much memory there is to begin with."""
 
+from math import isqrt
 from pathlib import Path
 
 import torch
@@ -22,6 +23,9 @@ SAMPLING_BYTES = 36
 """For each logit of a step that draws all its tokens: as it came, scaled, as a weight, and summed up in
 float64."""
 FEWEST_BLOCKS = 8
+ENCODER_CACHE_BYTES = 256 << 20
+_LARGE_SIDE = 1 << 14
+"""Pixels: a picture with such sides is as large as any becomes."""
 
 
 def block_bytes(model: ServedModel) -> int:
@@ -30,9 +34,19 @@ def block_bytes(model: ServedModel) -> int:
     return kv_block_bytes(spec.num_layers, spec.num_kv_heads, spec.head_dim, model.dtype)
 
 
+def encoder_cache_bytes(model: ServedModel, config: EngineConfig) -> int:
+    """As configured; else enough for any picture: a photograph may take more than is held for most models
+    where several layers of the tower are read (Qwen3-VL, 8B: 32 KiB a token)."""
+    if config.encoder_cache_bytes or "image" not in model.processing.kinds:
+        return config.encoder_cache_bytes or ENCODER_CACHE_BYTES
+    square = model.processing.image_layout(_LARGE_SIDE, _LARGE_SIDE).num_tokens
+    num_tokens = (isqrt(square) + 1) ** 2  # in other proportions less is lost to rounding
+    return max(ENCODER_CACHE_BYTES, num_tokens * model.encoding_width * model.dtype.itemsize)
+
+
 def num_blocks(model: ServedModel, config: EngineConfig) -> int:
     """Blocks for the configured memory, or for what is free now. No more than all sequences could ever use.
-    config: with the back end settled.
+    config: with the back end and the encoder cache settled.
 
     ValueError if too few fit to be of any use.
     """

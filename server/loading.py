@@ -47,7 +47,9 @@ def engine_config(settings: Settings, model: str) -> EngineConfig:
             dtype=settings.dtype,
             device=settings.device,
             kv_cache_bytes=0 if settings.kv_cache_memory == "auto" else int(settings.kv_cache_memory),
-            encoder_cache_bytes=int(settings.encoder_cache_memory),
+            encoder_cache_bytes=0
+            if settings.encoder_cache_memory == "auto"
+            else int(settings.encoder_cache_memory),
             max_num_seqs=settings.max_num_seqs,
             max_num_batched_tokens=settings.max_num_batched_tokens,
             max_model_len=settings.max_model_len or 0,

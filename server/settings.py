@@ -84,8 +84,9 @@ class Settings(BaseModel):
     kv_cache_memory: ByteSize | Literal["auto"] = Field(
         "auto", description="Memory for keys and values, such as `2GiB`."
     )
-    encoder_cache_memory: ByteSize = Field(
-        ByteSize(256 << 20), ge=0, description="Memory for encoded pictures and sounds."
+    encoder_cache_memory: ByteSize | Literal["auto"] = Field(
+        "auto",
+        description="Memory for encoded pictures and sounds. Auto: 256 MiB, more where a picture needs it.",
     )
     max_num_seqs: int = Field(64, ge=1, le=4096, description="Sequences that run at once.")
     max_num_batched_tokens: int = Field(2048, ge=16, description="Tokens in one step at most.")

@@ -14,6 +14,8 @@ from engine.messages import SamplingParams
 from engine.sampler import sample
 from kvcache.sequence import BLOCK_SIZE
 from models.interface import AttentionSpec
+from models.processing.image import PatchedImages
+from models.processing.qwen2_vl import Qwen2VLProcessing
 from tests.engine.sequences import make_sequence
 from tests.live_bytes import LiveBytes
 
@@ -96,6 +98,22 @@ def test_sampling_takes_no_more_than_is_kept_for_it(limits: dict[str, float]) ->
         logits = torch.zeros(8, 5000)
         sample(logits, [make_sequence([1], p) for p in params])
     assert live.peak <= memory.SAMPLING_BYTES * logits.numel() + 1000
+
+
+def test_the_encoder_cache_holds_any_picture_of_a_wide_tower() -> None:
+    """Sizes as published with Qwen3-VL 8B: three layers beside the last one, up to 16384 tokens."""
+    images = PatchedImages(
+        {"patch_size": 16, "size": {"shortest_edge": 256 * 256, "longest_edge": 4096 * 4096}}
+    )
+    model: Any = SimpleNamespace(
+        processing=Qwen2VLProcessing(images, "", 0), encoding_width=4 * 4096, dtype=torch.bfloat16
+    )
+    room = memory.encoder_cache_bytes(model, EngineConfig(model=""))
+    for size in ((4032, 3024), (5999, 4001), (1 << 13, 1 << 13), (1 << 12, 100_000)):
+        assert images.layout(*size).num_tokens * model.encoding_width * 2 <= room < 600 << 20
+    assert memory.encoder_cache_bytes(model, EngineConfig(model="", encoder_cache_bytes=1000)) == 1000
+    model.encoding_width = 2048
+    assert memory.encoder_cache_bytes(model, EngineConfig(model="")) == memory.ENCODER_CACHE_BYTES
 
 
 def test_no_more_than_all_sequences_could_ever_use() -> None:
