@@ -192,5 +192,6 @@ def _converted(path: Path) -> str:
     command = [sys.executable, "-m", "models.slow_tokenizer", str(path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=CONVERSION_TIMEOUT_S)
     if done.returncode:
-        raise CheckpointError(f"{path} has no tokenizer that can be read")
+        reason = (done.stderr.strip().splitlines() or ["it says nothing"])[-1]
+        raise CheckpointError(f"{path} has no tokenizer that can be read: {reason[:300]}")
     return done.stdout

@@ -1,9 +1,11 @@
 """Typed text never yields a control token; every token's bytes are known."""
 
+import io
 from pathlib import Path
 
 import orjson
 import pytest
+import sentencepiece
 import tokenizers
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -167,6 +169,34 @@ def test_a_tokenizer_of_an_older_form_is_converted_in_a_process_of_its_own(tmp_p
     (tmp_path / "merges.txt").unlink()
     with pytest.raises(CheckpointError, match="no tokenizer"):
         Tokenizer.from_checkpoint(Checkpoint.open(str(tmp_path)))
+
+
+def test_a_tokenizer_of_sentencepiece_alone_is_converted(tmp_path: Path) -> None:
+    """As older Llamas have it (Vicuna): no tokenizer.json, its special tokens spelt out in the settings."""
+    words = ["the cat sat on the mat", "a cat and a dog"]
+    writer = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(words),
+        model_writer=writer,
+        model_type="bpe",
+        vocab_size=290,
+        byte_fallback=True,
+        normalization_rule_name="identity",
+        minloglevel=2,
+    )
+    (tmp_path / "tokenizer.model").write_bytes(writer.getvalue())
+    write_json(tmp_path / "config.json", {"model_type": "llama", "architectures": ["LlamaForCausalLM"]})
+    named = {
+        f"{name}_token": {"__type": "AddedToken", "content": text, "normalized": False}
+        for name, text in (("bos", "<s>"), ("eos", "</s>"))
+    }
+    write_json(
+        tmp_path / "tokenizer_config.json", {"tokenizer_class": "LlamaTokenizer", "legacy": False, **named}
+    )
+    ours = Tokenizer.from_checkpoint(Checkpoint.open(str(tmp_path)))
+    library = sentencepiece.SentencePieceProcessor(model_proto=writer.getvalue())
+    assert ours.encode("the cat, ü") == library.encode("the cat, ü")
+    assert (ours.bos_token, ours.eos_token) == ("<s>", "</s>")
 
 
 class PanicException(BaseException):
