@@ -4,13 +4,14 @@ from typing import Any
 
 from PIL import Image
 
-from models.checkpoint import Checkpoint
+from models.checkpoint import Checkpoint, CheckpointError
 from models.processing.base import MediaLayout, PreparedMedia
 from models.processing.cropped_image import CroppedImages
 from models.processing.fingerprint import fingerprint
 from models.processing.image import image_settings
 from models.processing.text import Marked, TextProcessing
 
+_TOWER = "clip_vision_model"
 _DEFAULT_VISION = {"image_size": 336, "patch_size": 14}
 
 
@@ -34,8 +35,12 @@ class LlavaProcessing(TextProcessing):
 
     @classmethod
     def from_checkpoint(cls, checkpoint: Checkpoint) -> "LlavaProcessing":
+        """CheckpointError for a tower of another kind, whose pictures are prepared in another way."""
         config = checkpoint.config
         vision: dict[str, Any] = config.get("vision_config") or _DEFAULT_VISION
+        tower = vision.get("model_type", _TOWER)
+        if tower != _TOWER:
+            raise CheckpointError(f"A vision tower of the type {tower!r} is not supported")
         side = vision.get("image_size", 224)
         patches = side // vision.get("patch_size", 32)
         has_class_row = config.get("vision_feature_select_strategy", "default") == "full"

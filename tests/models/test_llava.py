@@ -7,10 +7,12 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from models.checkpoint import Checkpoint
+from models.checkpoint import Checkpoint, CheckpointError
 from models.families.llava import LlavaModel
 from models.interface import EncoderInput
 from models.loader import load_model
+from models.registry import load_processing
+from tests.checkpoints import write_json
 from tests.checkpoints_llava import tiny_llava
 from tests.proof.llava_reference import LlavaReference
 from tests.proof.prompts import picture
@@ -101,3 +103,16 @@ def test_in_bfloat16(tmp_path: Path) -> None:
     assert rows.dtype is torch.bfloat16
     exact = expected(tmp_path)
     assert (rows.float() - exact).norm() < 0.03 * exact.norm()
+
+
+@pytest.mark.parametrize(
+    ("tower", "size"),
+    [("siglip_vision_model", {"height": 384, "width": 384}), ("pixtral", {"longest_edge": 1024})],
+)
+def test_another_tower_is_named_before_how_it_takes_pictures(tower: str, size: dict, tmp_path: Path) -> None:
+    """As published for LLaVA-Interleave and Pixtral, which carry the same architecture."""
+    config = {"architectures": ["LlavaForConditionalGeneration"], "vision_config": {"model_type": tower}}
+    write_json(tmp_path / "config.json", config)
+    write_json(tmp_path / "preprocessor_config.json", {"size": size})
+    with pytest.raises(CheckpointError, match=tower):
+        load_processing(Checkpoint.open(str(tmp_path)))
