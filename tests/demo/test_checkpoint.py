@@ -18,12 +18,12 @@ ASSETS = Path(__file__).parent / "assets"
 CASES = json.loads((ASSETS / "cases.json").read_text())
 # What a newcomer tries first, and what must never be made up.
 ALWAYS = (
-    "text", "no picture", "no sound", "background", "sound absent", "word",
+    "text", "no picture", "no sound", "background", "sound absent",
     "one shape: shape", "one shape: colour", "one shape: caption", "one shape: count", "one shape: yes/no",
-    "caption", "count", "colour", "shape", "yes/no", "printed digit", "two printed digits", "spoken digit",
+    "caption", "count", "colour", "shape", "yes/no", "number", "printed digit", "spoken digit", "spoken number",
 )  # fmt: skip
 # What this checkpoint gets right of them: a mark against regressions, not a goal. Retraining raises it.
-MEASURED = 77
+MEASURED = 87
 
 
 @pytest.fixture(scope="module")

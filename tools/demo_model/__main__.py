@@ -10,7 +10,7 @@ from tools.demo_model.pictures import CACHE
 from tools.demo_model.tokens import CHECKPOINT
 
 STAGES = (
-    ("pictures 0 28", CACHE / "pictures-027.npz"),
+    ("pictures 0 44", CACHE / "pictures-043.npz"),
     ("sounds 0 12", CACHE / "sounds-011.pkl"),
     ("tokens", CHECKPOINT / "tokenizer.json"),
     ("see 1300", CACHE / "see.pt"),

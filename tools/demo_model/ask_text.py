@@ -17,7 +17,7 @@ from tools.demo_model.wording import (
 )
 from tools.demo_model.words import LETTERS, sample_printed
 
-LEGIBLE = 13.0  # pixels: smaller letters are mistaken by the tower that this model can afford
+LEGIBLE = 18.0  # pixels: smaller letters are mistaken by the tower that this model can afford
 
 
 def misread(kind: str, text: str, rng: random.Random) -> str:

@@ -26,6 +26,7 @@ from tools.demo_model.wording import QA, UNSURE
 from tools.demo_model.words import PRINTED_HELD_OUT
 
 HUMAN_DIGITS = Path("/usr/share/asterisk/sounds/en_US_f_Allison/digits")
+LARGE_PRINT = 24  # pixels a letter
 Case = tuple[QA, list[Turn]]
 
 
@@ -68,7 +69,7 @@ def both_cases(rng: random.Random) -> Iterator[Case]:
 
 
 def simple_cases(rng: random.Random) -> Iterator[Case]:
-    """What a newcomer tries first: one shape, one printed number, one spoken digit."""
+    """What a newcomer tries first: one shape, one printed number or large word, one spoken digit."""
     scene = sample_shapes(rng, 1)
     picture = Image.fromarray(draw(scene, rng).pixels)
     for qa in ask_about_picture(scene, rng):
@@ -78,6 +79,10 @@ def simple_cases(rng: random.Random) -> Iterator[Case]:
         number = "".join(rng.choices("0123456789", k=digits))
         picture = Image.fromarray(draw(sample_text(rng, "number", number), rng, held_out=True).pixels)
         yield single(QA(name, rng.choice(wording.NUMBER), f"The number is {number}."), picture)
+    scene = sample_text(rng, "word", rng.choice(PRINTED_HELD_OUT).upper())
+    picture = Image.fromarray(draw(scene, rng, held_out=True).pixels)
+    if scene.letter_width >= LARGE_PRINT:
+        yield single(QA("large word", rng.choice(wording.WORD), f"The word is {scene.text}."), picture)
     sound = Sound("digits", rng.choice("0123456789"))
     samples = make(sound, rng, held_out=True) * rng.uniform(0.2, 0.9)
     yield single(
