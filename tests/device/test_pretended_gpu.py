@@ -64,6 +64,13 @@ class Shapes:
         return torch.empty(shape)
 
 
+class Nameless(Weights):
+    """Of them, for a model that is made up."""
+
+    def publishes(self, name: str) -> bool:
+        return False
+
+
 class Attention:
     def attend(self, layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         return torch.empty(q.shape, dtype=q.dtype, device=q.device)
@@ -72,7 +79,7 @@ class Attention:
 @contextmanager
 def pretended(name: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[ServedModel]:
     checkpoint = Checkpoint.open(str(directory(name)))
-    monkeypatch.setattr(loader, "RandomWeights", lambda _, dtype, device: Weights(Shapes(), dtype, device))
+    monkeypatch.setattr(loader, "RandomWeights", lambda _, dtype, device: Nameless(Shapes(), dtype, device))
     with FakeTensorMode(), torch.no_grad():
         yield loader.load_model(checkpoint, dtype="bfloat16", device="cuda", load_format="random")
 
