@@ -3,8 +3,8 @@
 - The format is told from the bytes: WAV, FLAC, Ogg (Vorbis, Opus) and MP3; M4A and WebM with PyAV.
 - Length is counted while decoding, which stops at the limit; no header is believed.
 - Channels are averaged, then resampled, in that order. Values that are not finite are refused.
-- A cut-off WAV or MP3 gives what could be decoded of it, as players do; too little of that is refused.
-  A cut-off FLAC or Ogg, whose decoders notice, is refused.
+- A cut-off WAV, MP3 or Ogg gives what could be decoded of it (of Ogg, whole pages), as players do; too little
+  of that is refused. A cut-off FLAC, whose decoder notices, is refused.
 """
 
 import io

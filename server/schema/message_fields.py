@@ -76,7 +76,11 @@ INPUT_AUDIO = Section(
     "input_audio",
     (
         honoured("data", "base64, padded, without line breaks or blanks"),
-        honoured("format", "`wav` or `mp3`; the bytes themselves decide how they are read"),
+        honoured(
+            "format",
+            "`wav` or `mp3`; the bytes themselves decide how they are read (FLAC, Ogg, M4A and WebM too). "
+            "Of a WAV, MP3 or Ogg that is cut off, what can be decoded is heard",
+        ),
     ),
 )
 AUDIO_URL_PART = Section(
