@@ -7,6 +7,7 @@ from starlette.types import ASGIApp
 from server import errors
 from server.auth import Keys, RequireKey
 from server.open_bodies import HoldBodies
+from server.origins import AllowOrigins
 from server.request_id import RequestId
 from server.routes import chat, completions, models, openapi, responses, status, tokens, transcriptions, web
 from server.state import ServerState
@@ -19,7 +20,9 @@ def create_app(state: ServerState) -> ASGIApp:
     app.state.server = state
     errors.install(app)
     app.router.routes.extend(_routes())
-    return RequestId(RequireKey(HoldBodies(app, state.bodies), Keys(state.settings.tenants)))
+    locked: ASGIApp = RequireKey(HoldBodies(app, state.bodies), Keys(state.settings.tenants))
+    origins = state.settings.allowed_origins
+    return RequestId(AllowOrigins(locked, origins) if origins else locked)
 
 
 def _routes() -> list[BaseRoute]:

@@ -80,7 +80,7 @@ class Launch:
         self._hurried = asyncio.Event()
         config = uvicorn.Config(
             create_app(self._state),
-            http=bounded_http(settings.send_timeout),
+            http=bounded_http(settings.send_timeout, settings.allowed_origins),
             ws="none",
             lifespan="off",
             log_config=None,

@@ -11,6 +11,7 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from server.errors import ApiError, BadRequest
+from server.origins import headers_for
 from server.plain_parser import PlainParser
 from server.slow_reader import SlowReader
 from server.stream import ABORT_EXTENSION
@@ -29,13 +30,15 @@ class HeadTooLarge(BadRequest):
     default_code = "request_header_too_large"
 
 
-def bounded_http(send_timeout_s: float) -> Any:
+def bounded_http(send_timeout_s: float, allowed_origins: tuple[str, ...] = ()) -> Any:
     """What uvicorn makes its connections with."""
-    return partial(BoundedHttp, send_timeout_s=send_timeout_s)
+    return partial(BoundedHttp, send_timeout_s=send_timeout_s, allowed_origins=allowed_origins)
 
 
 class BoundedHttp(HttpToolsProtocol):
-    def __init__(self, *args: Any, send_timeout_s: float, **kwargs: Any) -> None:
+    def __init__(
+        self, *args: Any, send_timeout_s: float, allowed_origins: tuple[str, ...] = (), **kwargs: Any
+    ) -> None:
         super().__init__(*args, **kwargs)
         self.parser = PlainParser(self)
         # As uvicorn does: whoever closes after this request may have sent more already.
@@ -47,6 +50,7 @@ class BoundedHttp(HttpToolsProtocol):
         self._num_field_bytes = 0
         self._deadline: asyncio.TimerHandle | None = None
         self._send_timeout_s = send_timeout_s
+        self._allowed_origins = allowed_origins
         self._reader: SlowReader | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -133,8 +137,10 @@ class BoundedHttp(HttpToolsProtocol):
         body = error.body()
         head = (
             f"HTTP/1.1 {error.status} Refused\r\ncontent-type: application/json\r\n"
-            f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
+            f"content-length: {len(body)}\r\nconnection: close\r\n"
         )
-        self.transport.write(head.encode() + body)
+        for name, value in headers_for(self._allowed_origins, self.headers or ()).items():
+            head += f"{name}: {value}\r\n"
+        self.transport.write(head.encode("latin-1") + b"\r\n" + body)
         self._watch_reader()
         self.transport.close()

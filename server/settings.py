@@ -5,6 +5,7 @@ Knows names, defaults and ranges; how flags are parsed is `server.flags`'.
 """
 
 import os
+import re
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -41,9 +42,27 @@ def _keys(entries: tuple[str, ...]) -> tuple[str, ...]:
     return entries
 
 
+_ORIGIN = re.compile(r"\*|null|(?P<scheme>[a-z][a-z0-9+.\-]*)://[^\s/?#*@,]+")
+_OWN_PORTS = {"http": ":80", "https": ":443"}
+
+
+def _origins(words: tuple[str, ...]) -> tuple[str, ...]:
+    """As browsers write them, since they are compared as they are."""
+    for word in words:
+        match = _ORIGIN.fullmatch(word)
+        if match is None or not word.isascii() or word != word.lower():
+            raise PydanticCustomError(
+                "origin", "an origin is `https://host` or `https://host:port`, lower case, no path; or `*`"
+            )
+        if word.endswith(_OWN_PORTS.get(match["scheme"], " ")):
+            raise PydanticCustomError("origin", "browsers leave a scheme's own port out of an origin")
+    return words
+
+
 Words = Annotated[tuple[str, ...], AfterValidator(_no_blanks), BeforeValidator(_comma_separated)]
 """Repeatable as a flag; separated by commas in the environment."""
 Keys = Annotated[Words, AfterValidator(_keys), BeforeValidator(_not_blank)]
+Origins = Annotated[Words, AfterValidator(_origins)]
 
 
 class Settings(BaseModel):
@@ -99,6 +118,11 @@ class Settings(BaseModel):
         (),
         description="A key that requests must carry, as `key` or `tenant:key`. None: open to all. A variable "
         "or flag that is there but empty is refused, so that a secret that went missing opens nothing.",
+    )
+    allowed_origins: Origins = Field(
+        (),
+        description="Web pages of other origins that may ask, such as `https://chat.example`; `*`: all. "
+        "None: browsers show answers to the page of this server only. Keys are asked for all the same.",
     )
     max_queue: int = Field(
         256,

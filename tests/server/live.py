@@ -18,17 +18,20 @@ from tests.server.fakes import Bench
 @contextmanager
 def serving(bench: Bench) -> Iterator[int]:
     """The port on which `bench` is served."""
-    with serving_app(create_app(bench.state), bench.state.settings.send_timeout) as (port, _):
+    settings = bench.state.settings
+    with serving_app(create_app(bench.state), settings.send_timeout, settings.allowed_origins) as (port, _):
         yield port
 
 
 @contextmanager
-def serving_app(app: ASGIApp, send_timeout_s: float) -> Iterator[tuple[int, HttpServer]]:
+def serving_app(
+    app: ASGIApp, send_timeout_s: float, allowed_origins: tuple[str, ...] = ()
+) -> Iterator[tuple[int, HttpServer]]:
     """The port on which `app` is served, and what serves it."""
     listener = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(
         app,
-        http=bounded_http(send_timeout_s),
+        http=bounded_http(send_timeout_s, allowed_origins),
         ws="none",
         lifespan="off",
         log_config=None,
