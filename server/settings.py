@@ -135,7 +135,10 @@ class Settings(BaseModel):
     )
     max_body_bytes: ByteSize = Field(ByteSize(64 << 20), gt=0, description="Longest request body.")
     max_open_body_bytes: ByteSize = Field(
-        ByteSize(1 << 30), gt=0, description="Request bodies held at once, all together; beyond it 503."
+        ByteSize(1 << 30),
+        gt=0,
+        description="Request bodies held at once, all together; beyond it 503. A tenant whose "
+        "share of it the others have taken may still send.",
     )
     body_timeout: float = Field(60.0, gt=0, description="Seconds in which a whole request must have arrived.")
     send_timeout: float = Field(

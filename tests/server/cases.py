@@ -362,6 +362,7 @@ CASES: dict[str, Covered | NotApplicable] = {
         "tenants take turns",
         f"{SERVER}admission.py::test_tenants_take_turns",
         f"{SERVER}admission.py::test_a_queue_full_of_one_tenant_has_room_for_another",
+        f"{SERVER}open_bodies.py::test_a_tenant_with_slow_bodies_does_not_shut_out_another",
     ),
     "G7": _tests(
         "health answers while others are prepared",
