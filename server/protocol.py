@@ -8,13 +8,14 @@ import asyncio
 from functools import partial
 from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from server.errors import ApiError, BadRequest
 from server.origins import headers_for
 from server.plain_parser import PlainParser
 from server.slow_reader import SlowReader
 from server.stream import ABORT_EXTENSION
+from server.until_close import UntilClose
 
 MAX_HEAD_BYTES = 64 << 10
 HEAD_TIMEOUT_S = 30.0
@@ -99,6 +100,10 @@ class BoundedHttp(HttpToolsProtocol):
             self._refuse(HeadTooLarge(_HEAD_TOO_LARGE))
         else:
             super().on_headers_complete()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        is_old = cycle.scope["http_version"] != "1.1"
+        super()._start_asgi_task(cycle, UntilClose(app, cycle) if is_old else app)  # type: ignore[arg-type]
 
     def on_message_complete(self) -> None:
         if self.parser.is_offered:

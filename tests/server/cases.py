@@ -152,7 +152,7 @@ CASES: dict[str, Covered | NotApplicable] = {
     "B11": _tests(
         "proxies",
         f"{SERVER}chat.py::test_stream_headers_forbid_buffering",
-        f"{SERVER}stream_live.py::test_http_1_0_gets_its_stream",
+        f"{SERVER}until_close.py::test_a_stream_is_its_events_and_nothing_else",
     ),
     "C1": _tests(
         "a stream that is closed frees its work",

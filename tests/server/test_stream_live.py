@@ -240,15 +240,6 @@ def test_connect_is_no_request_here() -> None:
         assert b" 400 " in read_all(connection)
 
 
-def test_http_1_0_gets_its_stream() -> None:
-    with (
-        serving(Bench()) as port,
-        connect(port, request(stream=True).replace(b"HTTP/1.1", b"HTTP/1.0")) as connection,
-    ):
-        received = read_all(connection)
-    assert b"data: [DONE]\n\n" in received
-
-
 def test_health_answers_while_long_bodies_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """The body is not understood before health has answered: on the event loop that would never be."""
     reading, answered = threading.Event(), threading.Event()
