@@ -1,6 +1,7 @@
 """The application: routes, error bodies and the key check, put together around one `ServerState`."""
 
 from fastapi import FastAPI
+from starlette.middleware import Middleware
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp
 
@@ -40,6 +41,6 @@ def _routes() -> list[BaseRoute]:
         Route("/tokenize", tokens.tokenize, methods=["POST"]),
         Route("/detokenize", tokens.detokenize, methods=["POST"]),
         Route("/stats", web.stats),
-        Route("/", web.page),
-        Mount("/web", web.WebFiles()),
+        Route("/", web.page, middleware=[Middleware(web.WholeFiles)]),
+        Mount("/web", web.WebFiles(), middleware=[Middleware(web.WholeFiles)]),
     ]

@@ -10,7 +10,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.staticfiles import StaticFiles
-from starlette.types import Scope
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from server.routes.serving import state_of
 
@@ -25,11 +25,24 @@ _HEADERS = {
     "referrer-policy": "no-referrer",
     "permissions-policy": "camera=(self), microphone=(self)",
     "cache-control": "no-cache",
+    "accept-ranges": "none",
 }
 
 
 async def page(_: Request) -> Response:
     return FileResponse(WEB / "index.html", headers=_HEADERS)
+
+
+class WholeFiles:
+    """ASGI middleware: files are small and sent whole. A `Range` may be passed over (RFC 9110, 14.2), and so
+    none can be wrong."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = [(name, value) for name, value in scope["headers"] if name != b"range"]
+        await self._app({**scope, "headers": headers}, receive, send)
 
 
 class WebFiles(StaticFiles):

@@ -52,6 +52,34 @@ def test_an_unchanged_file_is_not_sent_again() -> None:
     assert ask(LOCKED, "GET", "/web/main.js", headers={"if-none-match": etag}).status_code == 304
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        "bytes",
+        "bytes=",
+        "bytes=a-b",
+        "lines=1-2",
+        "bytes=5-2",
+        "bytes=999999999-",
+        "bytes=0-0",
+        "bytes=0-1,3-4",
+    ],
+)
+@pytest.mark.parametrize("path", ["/", "/web/main.js"])
+def test_a_file_is_sent_whole_whatever_part_of_it_is_asked_for(path: str, value: str) -> None:
+    response = ask(LOCKED, "GET", path, headers={"range": value})
+    assert response.status_code == 200
+    assert response.content == get(path).content
+    assert response.headers["accept-ranges"] == "none"
+
+
+@pytest.mark.parametrize("path", ["/", "/web/main.js"])
+def test_other_methods_are_405_in_openais_form(path: str) -> None:
+    response = ask(LOCKED, "POST", path)
+    assert response.status_code == 405
+    assert response.json()["error"]["code"] == "method_not_allowed"
+
+
 @pytest.mark.parametrize("path", ["/web/none.js", "/web/", "/web/%2e%2e/app.py", "/web/..%2fapp.py"])
 def test_nothing_else_is_served(path: str) -> None:
     assert get(path).status_code in (401, 404)
