@@ -8,11 +8,13 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from models import quantized
 from models.checkpoint import Checkpoint, CheckpointError
 from models.families.text import TextModel
 from models.loader import load_model
 from models.weights import RandomWeights, Weights
 from tests.checkpoints import tiny_llama, write_json
+from tests.checkpoints_qwen import tiny_qwen2_5_omni
 
 CPU = torch.device("cpu")
 
@@ -145,6 +147,32 @@ def test_a_quantisation_that_can_t_be_undone_here(tmp_path: Path) -> None:
     write_json(directory / "config.json", config)
     with pytest.raises(CheckpointError, match="gptq"):
         load_model(Checkpoint.open(str(directory)))
+
+
+def test_a_quantised_checkpoint_of_which_transformers_knows_nothing(tmp_path: Path) -> None:
+    directory = tiny_qwen2_5_omni(tmp_path)
+    config = json.loads((directory / "config.json").read_text())
+    config["architectures"] = ["Qwen2_5OmniModel"]
+    config["quantization_config"] = {"quant_method": "gptq", "bits": 4, "group_size": 128}
+    write_json(directory / "config.json", config)
+    with pytest.raises(CheckpointError) as refused:
+        load_model(Checkpoint.open(str(directory)))
+    assert "does not know the architecture Qwen2_5OmniModel; serve" in str(refused.value)
+    assert "attribute" not in str(refused.value)
+
+
+def test_what_only_transformers_own_code_understands_is_not_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise AttributeError("'NoneType' object has no attribute 'weight'")
+
+    monkeypatch.setattr(quantized, "_load", broken)
+    directory = tiny_llama(tmp_path)
+    quantise_fp8(directory, block=32)
+    with pytest.raises(CheckpointError, match="quantised with 'fp8'") as refused:
+        load_model(Checkpoint.open(str(directory)))
+    assert "NoneType" not in str(refused.value)
 
 
 def layer_matrix(directory: Path) -> torch.Tensor:
