@@ -7,16 +7,18 @@ import numpy as np
 import pytest
 
 from tools.demo_model.ask_more import about_one_of_two
-from tools.demo_model.ask_picture import ask_picture
-from tools.demo_model.ask_shapes import furthest, reading_order
+from tools.demo_model.ask_picture import ask_picture, ask_unseen
+from tools.demo_model.ask_shapes import ask_neighbour, furthest, reading_order
 from tools.demo_model.ask_sound import ask_sound
 from tools.demo_model.ask_text import LEGIBLE, misread
 from tools.demo_model.draw import CLASSES, letter_width
+from tools.demo_model.palette import COLOURS
 from tools.demo_model.pictures import from_patch_order, to_patch_order
-from tools.demo_model.scene import Scene, Thing, sample_shapes, sample_text
+from tools.demo_model.scene import SHAPES, Scene, Thing, sample_shapes, sample_text
 from tools.demo_model.shares import Shares
 from tools.demo_model.sounds import Sound
-from tools.demo_model.wording import QA, UNSURE
+from tools.demo_model.wording import QA, UNSURE, reworded
+from tools.demo_model.words import UNSEEN, UNSEEN_HELD_OUT
 
 
 def scene_of(kind: str, rng: random.Random) -> Scene:
@@ -33,7 +35,9 @@ def scene_of(kind: str, rng: random.Random) -> Scene:
 
 
 def is_true(question: str, scene: Scene) -> bool:
-    """What a person would answer to one of the questions that take yes or no."""
+    """What a person would answer to one of the questions that take yes or no, however it is put."""
+    question = question.replace("gray", "grey").replace("image", "picture").rstrip("?") + "?"
+    question = question[0].upper() + question[1:]
     if found := re.match(r"Is the number (\d+)\?", question):
         return found[1] == scene.text
     names = {f"{t.colour} {t.shape}" for t in scene.things} | {t.shape for t in scene.things}
@@ -147,5 +151,48 @@ def test_a_letter_is_as_wide_as_the_patches_it_covers() -> None:
 def test_one_of_two_pictures_is_named_and_described(which: int, name: str) -> None:
     rng = random.Random(0)
     qa = about_one_of_two(word_of_width(LEGIBLE), which, rng)
+    assert qa is not None
     assert f"the {name} picture" in qa.question
     assert qa.answer == "The picture shows the word STOP in black on a white background."
+
+
+def neighbours(scene: Scene) -> set[QA]:
+    rng = random.Random(0)
+    return {qa for _ in range(60) for thing in scene.things for qa in ask_neighbour(scene, thing, rng)}
+
+
+def test_what_is_beside_a_thing_is_told_where_one_thing_is() -> None:
+    told = {qa.answer for qa in neighbours(things_at((3, 3), (3, 11)))}
+    assert told >= {
+        "The red 0 is above the 1.",
+        "The red 1 is below the 0.",
+        "There is nothing above the 0.",
+        "There is nothing to the left of the 0.",
+    }
+    assert "There is nothing below the 0." not in told
+
+
+def test_what_is_beside_a_thing_is_not_asked_where_two_things_may_be_meant() -> None:
+    assert not any("above the 2" in qa.answer for qa in neighbours(things_at((3, 2), (9, 3), (6, 12))))
+    assert not any("above the 1" in qa.answer for qa in neighbours(things_at((3, 5), (9, 6))))
+
+
+def test_what_pictures_never_show_by_name_is_not_drawn_and_not_told() -> None:
+    rng = random.Random(0)
+    known = {*SHAPES, *COLOURS}
+    assert not known & {*UNSEEN, *UNSEEN_HELD_OUT}
+    assert not set(UNSEEN) & set(UNSEEN_HELD_OUT)
+    assert {ask_unseen(UNSEEN, rng).answer for _ in range(50)} == {UNSURE}
+
+
+def test_a_question_put_otherwise_has_the_same_answer() -> None:
+    rng = random.Random(0)
+    qa = QA("colour", "What colour is the grey shape in the picture?", "It is grey.")
+    put = {reworded(qa, rng) for _ in range(300)}
+    assert {p.answer for p in put} == {"It is grey."}
+    assert {p.question for p in put} == {
+        "What colour is the grey shape in the picture?",
+        "What color is the gray shape in the image?",
+        "what colour is the grey shape in the picture",
+        "what color is the gray shape in the image",
+    }

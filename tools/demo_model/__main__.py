@@ -6,11 +6,13 @@
 import subprocess
 import sys
 
+from tools.demo_model.fonts import FETCHED, FONTS
 from tools.demo_model.pictures import CACHE
 from tools.demo_model.tokens import CHECKPOINT
 
 STAGES = (
-    ("pictures 0 44", CACHE / "pictures-043.npz"),
+    ("fonts", FONTS / FETCHED[-1]),
+    ("pictures 0 36", CACHE / "pictures-035.npz"),
     ("sounds 0 12", CACHE / "sounds-011.pkl"),
     ("tokens", CHECKPOINT / "tokenizer.json"),
     ("see 1300", CACHE / "see.pt"),

@@ -71,7 +71,7 @@ def about_no_picture(rng: random.Random) -> QA:
               wording.SHAPE, wording.COUNT, wording.BACKGROUND, wording.TEXT,
               ("What number is in the picture?", "Which number do you see?", "What word is in the picture?"),
               ("What colour is the circle?", "Where is the star?", "Is there a red square?"))  # fmt: skip
-    return QA("no picture", rng.choice(rng.choice(groups)), "There is no picture.")
+    return wording.reworded(QA("no picture", rng.choice(rng.choice(groups)), "There is no picture."), rng)
 
 
 def about_no_sound(rng: random.Random) -> QA:
@@ -90,28 +90,31 @@ def caption(scene: Scene, rng: random.Random) -> str | None:
     return captions[0] if captions else None
 
 
-def about_one_of_two(scene: Scene, which: int, rng: random.Random) -> QA:
-    """A question about the first (0) or second (1) of two pictures in one message."""
-    answers = [qa.answer for qa in ask_picture(scene, rng) if qa.category in DESCRIBED]
-    if not answers:
-        answers = [qa.answer for qa in ask_picture(scene, rng) if qa.category in ("count", "number", "word")]
+def about_one_of_two(scene: Scene, which: int, rng: random.Random) -> QA | None:
+    """A question about the first (0) or second (1) of two pictures in one message; None if there is no one
+    way to describe it.
+    """
+    if (described := caption(scene, rng)) is None:
+        return None
     asked = rng.choice(
         ("What is in the {} picture?", "Describe the {} picture.", "What does the {} picture show?")
     )
-    return QA("two pictures", asked.format(("first", "second")[which]), answers[0])
+    qa = QA("two pictures", asked.format(("first", "second")[which]), described)
+    return wording.reworded(qa, rng)
 
 
 def explicit_sound_question(qa: QA) -> bool:
     """Whether the question asks for the sound even where a picture is there too."""
     return any(
         word in qa.question
-        for word in ("hear", "sound", "recording", "speak", "spoken", "said", "beep", "Transcribe")
+        for word in ("hear", "sound", "recording", "audio", "speak", "spoken", "said", "beep", "Transcribe")
     )
 
 
 def explicit_picture_question(qa: QA) -> bool:
     return any(
-        word in qa.question for word in ("picture", "see", "shape", "background", "written", "shown", "Where")
+        word in qa.question
+        for word in ("picture", "image", "see", "shape", "background", "written", "shown", "Where")
     )
 
 

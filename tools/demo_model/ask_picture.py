@@ -18,7 +18,9 @@ from tools.demo_model.wording import (
     WORD,
     a,
     background_answer,
+    reworded,
 )
+from tools.demo_model.words import UNSEEN
 
 
 def no_text(rng: random.Random) -> QA:
@@ -31,6 +33,17 @@ def no_shape(rng: random.Random) -> QA:
         ((SHAPE, "There is no shape in the picture."), (COUNT, "There are no shapes."))
     )
     return QA("absent", rng.choice(asked), answer)
+
+
+def ask_unseen(things: tuple[str, ...], rng: random.Random) -> QA:
+    """A question about something that no picture here shows by its name."""
+    thing = rng.choice(things)
+    asked = (
+        "Is there {}?", "Is there {} in the picture?", "Do you see {}?", "Can you see {}?", "Is this {}?",
+        "What colour is the {}?", "Where is the {}?", "Is the {} red?",
+    )  # fmt: skip
+    question = rng.choice(asked)
+    return QA("unseen", question.format(thing if "the {}" in question else a(thing)), UNSURE)
 
 
 def ask_foreign(rng: random.Random) -> list[QA]:
@@ -61,5 +74,6 @@ def ask_picture(scene: Scene, rng: random.Random) -> list[QA]:
             found = ask_blank(scene, rng)
         case _:
             found = ask_foreign(rng)
+    found += [ask_unseen(UNSEEN, rng)] * (rng.random() < 0.3)
     rng.shuffle(found)
-    return found
+    return [reworded(qa, rng) for qa in found]

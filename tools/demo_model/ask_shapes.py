@@ -154,11 +154,29 @@ def ask_yes_no(scene: Scene, rng: random.Random) -> list[QA]:
     return found
 
 
+SIDES = {"to the left of": ("x", -1), "to the right of": ("x", 1), "above": ("y", -1), "below": ("y", 1)}
+
+
+def ask_neighbour(scene: Scene, one: Thing, rng: random.Random) -> list[QA]:
+    """What is on one side of a thing, if it is clear which things are and there is at most one."""
+    side = rng.choice(list(SIDES))
+    axis, sign = SIDES[side]
+    gaps = {id(t): sign * (getattr(t, axis) - getattr(one, axis)) / max(scene.grid) for t in scene.things}
+    beside = [t for t in scene.things if gaps[id(t)] > 0.12]
+    if len(beside) > 1 or any(0.05 < gap <= 0.12 for gap in gaps.values()):
+        return []
+    asked = rng.choice(("What is {} the {}?", "Which shape is {} the {}?")).format(side, one.shape)
+    answer = f"The {full_name(beside[0])} is" if beside else "There is nothing"
+    return [QA("neighbour", asked, f"{answer} {side} the {one.shape}.")]
+
+
 def ask_places(scene: Scene, rng: random.Random) -> list[QA]:
     found = []
     unique = [t for t in scene.things if [s.shape for s in scene.things].count(t.shape) == 1]
     if unique and (place := place_name(scene, thing := rng.choice(unique))):
         found.append(QA("place", f"Where is the {thing.shape}?", f"The {thing.shape} is {place}."))
+    if unique and len(scene.things) > 1:
+        found += ask_neighbour(scene, rng.choice(unique), rng)
     if len(unique) >= 2:
         one, other = rng.sample(unique, 2)
         axis, names = rng.choice((("x", ("to the left of", "to the right of")), ("y", ("above", "below"))))

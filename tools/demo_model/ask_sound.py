@@ -12,6 +12,7 @@ CAPTION = (
     "What do you hear?", "Describe the sound.", "What is in the recording?", "What is this sound?",
     "What can you hear?", "Describe what you hear.", "What is this?", "What is in this recording?",
     "Tell me what you hear.", "Describe the recording.",
+    "What is in the audio?", "Describe the audio.", "What did you hear?",
 )  # fmt: skip
 NUMBER = (
     "What number do you hear?", "Which number is spoken?", "What number was said?", "What digit do you hear?",
@@ -25,6 +26,7 @@ TRANSCRIBE = (
     "Transcribe the recording.", "Transcribe the audio.", "Write down what is said.",
     "Transcribe the speech.",
     "Transcribe this.", "What was said?", "What does the speaker say?",
+    "What is said in the recording?", "What does the audio say?",
 )  # fmt: skip
 SPEAKING = ("Is anyone speaking?", "Is someone speaking?", "Do you hear a voice?", "Is there speech?")
 BEEPS = ("How many beeps do you hear?", "How many beeps are there?", "Count the beeps.")

@@ -221,7 +221,7 @@ class Batches:
             which = self.rng.randrange(2)
             scene, row.picture = seen[which]
             qa = about_one_of_two(scene, which, self.rng)
-            if row.room_for(qa.question, qa.answer):
+            if qa and row.room_for(qa.question, qa.answer):
                 row.branch(qa.question, qa.answer)
         return row
 

@@ -7,15 +7,13 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from tools.demo_model.foreign import draw_foreign
-from tools.demo_model.lettering import fit, sample_font
 from tools.demo_model.outlines import outline
 from tools.demo_model.palette import COLOURS
 from tools.demo_model.paper import textured, wear
+from tools.demo_model.printed import bent, sample_bend, sample_share, set_line
 from tools.demo_model.scene import SHAPES, Scene
 
 PATCH = 8
-SMALLEST = 7.5  # pixels
-SMALL_PRINT = 0.3  # the share of texts
 CHARACTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 CLASSES = ("paper", *SHAPES, *CHARACTERS, "foreign")
 TINTS = ("none", *COLOURS)
@@ -76,32 +74,16 @@ def draw_things(scene: Scene, canvas: Image.Image, mask: Image.Image, scale: int
 def draw_text(
     scene: Scene, canvas: Image.Image, mask: Image.Image, rng: random.Random, held_out: bool
 ) -> None:
-    """The text somewhere on the canvas, 45 to 95 % of the largest size that fits, or in small print, of
-    which a character is at least `SMALLEST` wide in the end; sometimes turned a little.
-    """
-    width, height = canvas.size
     text = scene.text
     if scene.kind == "word":
         text = rng.choice((text.upper(), text.upper(), text.lower(), text.capitalize()))
-    low, high = 0.45 if len(text) < 4 else 0.7, 0.95
-    if rng.random() < SMALL_PRINT:
-        low, high = max(0.15, len(text) * SMALLEST / (scene.grid[1] * PATCH)), low
-    share = rng.uniform(low, high)
-    font = fit(sample_font(rng, held_out), text, width * share, height * share)
-    left, top, right, bottom = font.getbbox(text)
-    x = rng.uniform(0, max(0, width - (right - left))) - left
-    y = rng.uniform(0, max(0, height - (bottom - top))) - top
-    stencil = Image.new("L", canvas.size)
-    ImageDraw.Draw(stencil).text((x, y), text, font=font, fill=255)
+    share = sample_share(text, scene.grid[1] * PATCH, rng)
+    line = set_line(text, canvas.size, share, rng, held_out)
     cells = Image.new("RGB", canvas.size)
     marker = ImageDraw.Draw(cells)
-    for i, character in enumerate(text):
-        begin, end = x + font.getlength(text[:i]), x + font.getlength(text[: i + 1])
-        fill = (CLASSES.index(character.upper()), TINTS.index(scene.ink), 0)
-        marker.rectangle((begin, y + top, end, y + bottom), fill=fill)
-    if rng.random() < 0.3:
-        turn = rng.uniform(-7, 7)
-        stencil = stencil.rotate(turn, Image.Resampling.BILINEAR)
-        cells = cells.rotate(turn)
+    for character, box in line.cells:
+        marker.rectangle(box, fill=(CLASSES.index(character.upper()), TINTS.index(scene.ink), 0))
+    bend = sample_bend(rng, held_out)
+    stencil, cells = bent(line.stencil, bend), bent(cells, bend)
     canvas.paste(scene.ink_rgb, (0, 0), stencil)
     mask.paste(cells, (0, 0), cells.getchannel("R").point(lambda value: 255 if value else 0))

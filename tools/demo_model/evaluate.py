@@ -16,6 +16,7 @@ from tools.demo_model import ask_sound, wording
 from tools.demo_model.answer import Demo, Part, Turn, load_sound
 from tools.demo_model.ask_more import about_no_picture, about_no_sound, about_one_of_two, ask_both, small_talk
 from tools.demo_model.ask_picture import ask_picture as ask_about_picture
+from tools.demo_model.ask_picture import ask_unseen
 from tools.demo_model.ask_sound import ask_sound as ask_about_sound
 from tools.demo_model.draw import draw
 from tools.demo_model.pictures import sample_scene
@@ -23,7 +24,7 @@ from tools.demo_model.scene import Scene, sample_shapes, sample_text
 from tools.demo_model.sounds import Sound, make, sample_sound
 from tools.demo_model.tokens import CHECKPOINT
 from tools.demo_model.wording import QA, UNSURE
-from tools.demo_model.words import PRINTED_HELD_OUT
+from tools.demo_model.words import PRINTED_HELD_OUT, UNSEEN_HELD_OUT
 
 HUMAN_DIGITS = Path("/usr/share/asterisk/sounds/en_US_f_Allison/digits")
 LARGE_PRINT = 24  # pixels a letter
@@ -75,6 +76,7 @@ def simple_cases(rng: random.Random) -> Iterator[Case]:
     for qa in ask_about_picture(scene, rng):
         if qa.category in ("shape", "colour", "caption", "count", "yes/no"):
             yield single(qa._replace(category=f"one shape: {qa.category}"), picture)
+    yield single(ask_unseen(UNSEEN_HELD_OUT, rng)._replace(category="unseen, other things"), picture)
     for digits, name in ((1, "printed digit"), (2, "two printed digits")):
         number = "".join(rng.choices("0123456789", k=digits))
         picture = Image.fromarray(draw(sample_text(rng, "number", number), rng, held_out=True).pixels)
@@ -104,7 +106,8 @@ def pair_cases(rng: random.Random) -> Iterator[Case]:
     scenes = [held_out_scene(rng) for _ in range(2)]
     pictures = [Image.fromarray(draw(scene, rng, held_out=True).pixels) for scene in scenes]
     which = rng.randrange(2)
-    yield single(about_one_of_two(scenes[which], which, rng), *pictures)
+    if qa := about_one_of_two(scenes[which], which, rng):
+        yield single(qa, *pictures)
 
 
 def text_cases(rng: random.Random) -> Iterator[Case]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from PIL import ImageFont
 
+from tools.demo_model.fonts import FONTS
 from tools.demo_model.words import words
 
 ROOTS = (Path("/usr/share/fonts"),)
@@ -28,7 +29,21 @@ def font_files(held_out: bool) -> tuple[Path, ...]:
         for path in root.rglob("*.[to]tf")
         if path.name.replace(" ", "").startswith(tuple(wanted)) and not any(w in path.name for w in TOO_THIN)
     }
-    return tuple(found[name] for name in sorted(found))
+    fetched = () if held_out else sorted(FONTS.glob("*/*.woff2"))
+    return (*(found[name] for name in sorted(found)), *fetched)
+
+
+def family(path: Path) -> str:
+    return path.parent.name if path.suffix == ".woff2" else path.name[:5]
+
+
+@lru_cache
+def families(held_out: bool) -> tuple[tuple[Path, ...], ...]:
+    """The fonts by family, in a fixed order."""
+    found: dict[str, list[Path]] = {}
+    for path in font_files(held_out):
+        found.setdefault(family(path), []).append(path)
+    return tuple(tuple(found[name]) for name in sorted(found))
 
 
 @lru_cache(4096)
@@ -38,10 +53,7 @@ def load(path: Path, size: int) -> ImageFont.FreeTypeFont:
 
 def sample_font(rng: random.Random, held_out: bool) -> Path:
     """A font file; families weigh the same however many styles they have."""
-    families: dict[str, list[Path]] = {}
-    for path in font_files(held_out):
-        families.setdefault(path.name[:5], []).append(path)
-    return rng.choice(families[rng.choice(sorted(families))])
+    return rng.choice(rng.choice(families(held_out)))
 
 
 def fit(path: Path, text: str, width: float, height: float) -> ImageFont.FreeTypeFont:

@@ -10,6 +10,7 @@ from tools.demo_model.palette import COLOURS, RGB, distance, sample_colour
 
 SHAPES = ("circle", "square", "triangle", "star", "heart", "cross", "rectangle")
 GRIDS = ((14, 14), (14, 14), (12, 16), (16, 12), (10, 18), (18, 10), (12, 12))  # patches: height, width
+LINED_UP = 0.4  # the share of trials for several shapes; some fail, so of pictures less
 
 
 @dataclass
@@ -82,6 +83,39 @@ def place(grid: tuple[int, int], radii: list[float], rng: random.Random) -> list
     return centres
 
 
+def line_up(
+    grid: tuple[int, int], radii: list[float], rng: random.Random
+) -> list[tuple[float, float]] | None:
+    """Centres in one row, in one column or in several of both, as hands and programs like to place things;
+    None where the circles do not fit.
+    """
+    count, (height, width) = len(radii), grid
+    rows, columns = rng.choice([(r, count // r) for r in range(1, count + 1) if count % r == 0])
+    pitch = 2 * max(radii) + 0.4
+    spare = height - rows * pitch, width - columns * pitch
+    if min(spare) < 0:
+        return None
+    tall, wide = pitch + rng.uniform(0, spare[0]) / rows, pitch + rng.uniform(0, spare[1]) / columns
+    top, left = rng.uniform(0, height - rows * tall), rng.uniform(0, width - columns * wide)
+    places = [(left + wide * (c + 0.5), top + tall * (r + 0.5)) for r in range(rows) for c in range(columns)]
+    return [(x + rng.uniform(-0.1, 0.1), y + rng.uniform(-0.1, 0.1)) for x, y in rng.sample(places, count)]
+
+
+def sample_places(
+    grid: tuple[int, int], count: int, rng: random.Random
+) -> tuple[list[float], list[tuple[float, float]]]:
+    """Radii and centres of so many things: anywhere, or lined up, then mostly of one size."""
+    largest = {1: 0.46, 2: 0.3, 3: 0.26, 4: 0.22, 5: 0.2, 6: 0.18}[count] * min(grid)
+    smallest = max(1.35, 0.1 * min(grid))
+    while True:
+        lined = count > 1 and rng.random() < LINED_UP
+        radii = [rng.uniform(smallest, max(largest, smallest + 0.2)) for _ in range(count)]
+        if lined and rng.random() < 0.6:
+            radii = radii[:1] * count
+        if centres := (line_up if lined else place)(grid, radii, rng):
+            return radii, centres
+
+
 def sample_shapes(rng: random.Random, count: int | None = None) -> Scene:
     """A picture of one to six shapes that do not touch."""
     grid = rng.choice(GRIDS)
@@ -89,13 +123,7 @@ def sample_shapes(rng: random.Random, count: int | None = None) -> Scene:
     count = count or rng.choices((1, 2, 3, 4, 5, 6), (30, 25, 18, 12, 8, 7))[0]
     few_names = rng.random() < 0.35  # repeated shapes and colours make counting questions interesting
     shapes = rng.sample(SHAPES, 2) if few_names else SHAPES
-    side = min(grid)
-    while True:
-        largest = {1: 0.46, 2: 0.3, 3: 0.26, 4: 0.22, 5: 0.2, 6: 0.18}[count] * side
-        smallest = max(1.35, 0.1 * side)
-        radii = [rng.uniform(smallest, max(largest, smallest + 0.2)) for _ in range(count)]
-        if centres := place(grid, radii, rng):
-            break
+    radii, centres = sample_places(grid, count, rng)
     inks = [contrasting_colour(background, paper, rng) for _ in range(2 if few_names else count)]
     things = []
     for (x, y), radius in zip(centres, radii, strict=True):

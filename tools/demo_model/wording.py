@@ -1,5 +1,6 @@
 """The words that questions and answers about pictures share."""
 
+import random
 from typing import NamedTuple
 
 from tools.demo_model.scene import Scene
@@ -11,6 +12,9 @@ CAPTION = (
     "Describe the picture.", "What is in the picture?", "What do you see?", "What does the picture show?",
     "What's in this picture?", "Describe this picture in one sentence.", "What can you see in this picture?",
     "Describe what you see.", "What is this?", "Tell me about this picture.", "Caption this picture.",
+    "What can you see?", "What do you see in the picture?", "What's in the picture?",
+    "Describe this picture.",
+    "What is shown in the picture?", "Please describe the picture.", "What is in this picture?",
 )  # fmt: skip
 NUMBER = (
     "What number is in the picture?", "What number is this?", "Read the number.", "Which number do you see?",
@@ -37,7 +41,8 @@ SHAPE_LIST = (
     "List the shapes.",
 )
 COUNT = ("How many shapes are there?", "How many shapes are in the picture?", "How many shapes do you see?",
-         "Count the shapes.", "How many objects are there?")  # fmt: skip
+         "Count the shapes.", "How many objects are there?",
+         "How many things are in the picture?")  # fmt: skip
 BACKGROUND = (
     "What colour is the background?",
     "Which colour is the background?",
@@ -51,6 +56,20 @@ class QA(NamedTuple):
     category: str
     question: str
     answer: str
+
+
+OTHER_WORDS = (("picture", "image"), ("colour", "color"), ("grey", "gray"))
+
+
+def reworded(qa: QA, rng: random.Random) -> QA:
+    """Some questions as others would put them: image, color, gray; typed in haste."""
+    question = qa.question
+    if rng.random() < 0.2:
+        for ours, theirs in OTHER_WORDS:
+            question = question.replace(ours, theirs)
+    if rng.random() < 0.06:
+        question = question[0].lower() + question[1:].rstrip("?.")
+    return qa._replace(question=question)
 
 
 def a(name: str) -> str:

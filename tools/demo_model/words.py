@@ -82,6 +82,15 @@ PRINTED_HELD_OUT = words(
     "parking closed office speed phone quartz oxide mango thunder bakery guitar helmet"
 )
 
+# Asked for in pictures to teach "I cannot tell.": none of these is ever drawn by name.
+UNSEEN = words(
+    "dog cat house tree car person man woman child face bird fish flower moon boat plane chair table ball "
+    "book cup phone computer horse bus bicycle apple banana pizza cake hand shoe hat road river sign "
+    "clock cloud hexagon diamond oval pentagon arrow ring spiral moustache window door bottle screen "
+    "keyboard bridge cow"
+)
+UNSEEN_HELD_OUT = words("lion umbrella train guitar mountain crescent lamp spoon truck pyramid")
+
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
