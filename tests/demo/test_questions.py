@@ -9,7 +9,7 @@ import pytest
 from tools.demo_model.ask_more import about_one_of_two
 from tools.demo_model.ask_picture import ask_picture, ask_unseen
 from tools.demo_model.ask_shapes import ask_neighbour, furthest, reading_order
-from tools.demo_model.ask_sound import ask_sound
+from tools.demo_model.ask_sound import ask_sound, heard, spoken
 from tools.demo_model.ask_text import LEGIBLE, misread
 from tools.demo_model.draw import CLASSES, letter_width
 from tools.demo_model.palette import COLOURS
@@ -196,3 +196,25 @@ def test_a_question_put_otherwise_has_the_same_answer() -> None:
         "what colour is the grey shape in the picture",
         "what color is the gray shape in the image",
     }
+
+
+@pytest.mark.parametrize(("digits", "said"), [
+    ("10", "ten"), ("14", "fourteen"), ("20", "twenty"), ("42", "forty two"), ("99", "ninety nine"),
+])  # fmt: skip
+def test_a_number_said_as_one_is_told_in_digits_and_written_down_in_words(digits: str, said: str) -> None:
+    sound = Sound("digits", digits, whole=True)
+    assert (heard(sound), spoken(sound)) == (f"I hear the number {digits}.", said)
+    assert "How many digits do you hear?" not in {qa.question for qa in ask_sound(sound, random.Random(0))}
+
+
+def test_digits_said_one_by_one_are_written_down_so() -> None:
+    assert spoken(Sound("digits", "42")) == "four two"
+
+
+@pytest.mark.parametrize(("sound", "answer"), [
+    (Sound("tone", "", "middle"), "I hear a tone of middle pitch."),
+    (Sound("beeps", "1", "middle"), "I hear one beep of middle pitch."),
+    (Sound("beeps", "3", "low"), "I hear three low beeps."),
+])  # fmt: skip
+def test_a_tone_is_high_low_or_in_the_middle(sound: Sound, answer: str) -> None:
+    assert heard(sound) == answer

@@ -23,6 +23,7 @@ WORDS_FOR = {
     "paper": " background", "foreign": " cannot", "none": " single", "unknown": " tell",
     "silence": " nothing",
     "beep high": " beeps", "beep low": " beep", "tone high": " high", "tone low": " low",
+    "beep middle": " count", "tone middle": " middle",
 }  # fmt: skip
 SCALE = LANGUAGE["hidden"] ** -0.5
 

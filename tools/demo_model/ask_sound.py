@@ -5,7 +5,7 @@ import random
 from tools.demo_model.ask_text import misread
 from tools.demo_model.sounds import Sound
 from tools.demo_model.wording import NUMBERS, QA, UNSURE
-from tools.demo_model.words import DIGITS, SPOKEN
+from tools.demo_model.words import DIGITS, SPOKEN, number_in_words
 
 SPEECH = ("digits", "word", "command", "unknown")
 CAPTION = (
@@ -37,7 +37,9 @@ SILENT = ("Is it silent?", "Is the recording silent?")
 
 def spoken(sound: Sound) -> str:
     """What is said, in words."""
-    return " ".join(DIGITS[int(d)] for d in sound.text) if sound.kind == "digits" else sound.text
+    if sound.kind != "digits":
+        return sound.text
+    return number_in_words(sound.text) if sound.whole else " ".join(DIGITS[int(d)] for d in sound.text)
 
 
 def heard(sound: Sound) -> str:
@@ -50,9 +52,16 @@ def heard(sound: Sound) -> str:
         case "command":
             return f'I hear the words "{sound.text}".'
         case "beeps":
-            return f"I hear {NUMBERS[int(sound.text)]} {sound.pitch} beep{'' if sound.text == '1' else 's'}."
+            beeps = f"beep{'' if sound.text == '1' else 's'}"
+            if sound.pitch == "middle":
+                return f"I hear {NUMBERS[int(sound.text)]} {beeps} of middle pitch."
+            return f"I hear {NUMBERS[int(sound.text)]} {sound.pitch} {beeps}."
         case "tone" | "sweep":
-            return f"I hear a {sound.pitch} tone."
+            return (
+                "I hear a tone of middle pitch."
+                if sound.pitch == "middle"
+                else f"I hear a {sound.pitch} tone."
+            )
         case "noise":
             return "I hear only noise."
         case "silence":
@@ -71,11 +80,10 @@ def ask_speech(sound: Sound, rng: random.Random) -> list[QA]:
     ]
     found.append(QA(category, rng.choice(TRANSCRIBE), spoken(sound)))
     if sound.kind == "digits":
-        digits = "digit" if len(sound.text) == 1 else "digits"
         found.append(QA(category, rng.choice(NUMBER), heard(sound)))
-        found.append(
-            QA("sound count", "How many digits do you hear?", f"I hear {NUMBERS[len(sound.text)]} {digits}.")
-        )
+        if not sound.whole:
+            count = f"{NUMBERS[len(sound.text)]} {'digit' if len(sound.text) == 1 else 'digits'}"
+            found.append(QA("sound count", "How many digits do you hear?", f"I hear {count}."))
         guess = sound.text if rng.random() < 0.5 else misread("number", sound.text, rng)
         found.append(QA("sound yes/no", f"Is the number {guess}?", heard(sound)))
     else:
@@ -99,9 +107,8 @@ def ask_tones(sound: Sound, rng: random.Random) -> list[QA]:
         found.append(QA("beeps", rng.choice(BEEPS), "I hear no beeps."))
     if sound.kind in ("beeps", "tone"):
         name = "beep" if sound.kind == "beeps" else "tone"
-        answer = (
-            f"The {name} is {sound.pitch}." if sound.text in ("", "1") else f"The beeps are {sound.pitch}."
-        )
+        pitch = "neither high nor low" if sound.pitch == "middle" else sound.pitch
+        answer = f"The {name} is {pitch}." if sound.text in ("", "1") else f"The beeps are {pitch}."
         found.append(QA("tones", rng.choice(HIGH_LOW), answer))
     if sound.kind == "sweep":
         found += [QA("tones", q, f"The tone is {sound.pitch}.") for q in rng.sample(RISING, 2)]

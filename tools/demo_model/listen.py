@@ -35,6 +35,8 @@ EVENTS = (
     "tone low",
     "rising",
     "falling",
+    "beep middle",
+    "tone middle",
 )
 LABELS = ("blank", *dict.fromkeys((*DIGITS, *SPOKEN, *" ".join(COMMANDS).split(), *EVENTS)))
 BATCH = 40

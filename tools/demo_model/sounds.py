@@ -12,25 +12,30 @@ from pathlib import Path
 import numpy as np
 
 from tools.demo_model.speak import RATE, sample_foreign_voice, sample_natural_voice, sample_voice, speak
-from tools.demo_model.words import COMMANDS, DIGITS, SPOKEN, UNKNOWN_SPEECH, babble
+from tools.demo_model.words import COMMANDS, DIGITS, SPOKEN, UNKNOWN_SPEECH, babble, number_in_words
 
 CACHE = Path(__file__).parent / ".cache"
 SHARD = 2048
 LONGEST = 4 * RATE
 NATURAL_SHARDS = range(10, 11)  # only speech, in the voices most like people's
 BABBLE_SHARDS = range(11, 12)  # only speech without a meaning, in voices of many languages
+NUMBER_SHARDS = range(12, 13)  # only numbers said as one, half of them in natural voices
+TONE_SHARDS = range(13, 14)  # nothing spoken
+PITCHES = ("high", "low", "middle")
 
 
 @dataclass
 class Sound:
     """kind: digits, word, command, unknown, beeps, tone, sweep, noise, silence or foreign.
 
-    text: the digits ("472"), the words, the number of beeps, or nothing; pitch: high, low, rising or falling.
+    text: the digits ("472"), the words, the number of beeps, or nothing; pitch: high, low, middle, rising or
+    falling; whole: whether the digits are said as one number ("forty two").
     """
 
     kind: str
     text: str = ""
     pitch: str = ""
+    whole: bool = False
 
 
 KINDS = {
@@ -39,6 +44,7 @@ KINDS = {
 }  # fmt: skip
 
 
+TONE_KINDS = {"beeps": 0.4, "tone": 0.35, "sweep": 0.1, "noise": 0.03, "silence": 0.02, "foreign": 0.1}
 SPOKEN_KINDS = {"digits": 0.55, "word": 0.3, "command": 0.07, "unknown": 0.08}
 
 
@@ -46,9 +52,9 @@ def sample_sound(rng: random.Random, kinds: dict[str, float] = KINDS) -> Sound:
     kind = rng.choices(list(kinds), list(kinds.values()))[0]
     match kind:
         case "digits":
-            return Sound(
-                kind, "".join(rng.choice("0123456789") for _ in range(rng.choice((1, 1, 1, 2, 3, 4))))
-            )
+            digits = "".join(rng.choice("0123456789") for _ in range(rng.choice((1, 1, 1, 2, 3, 4))))
+            whole = len(digits) == 2 and digits[0] != "0" and rng.random() < 0.5
+            return Sound(kind, digits, whole=whole)
         case "word":
             return Sound(kind, rng.choice(SPOKEN))
         case "command":
@@ -56,9 +62,9 @@ def sample_sound(rng: random.Random, kinds: dict[str, float] = KINDS) -> Sound:
         case "unknown":
             return Sound(kind, rng.choice(UNKNOWN_SPEECH))
         case "beeps":
-            return Sound(kind, str(rng.randrange(1, 6)), rng.choice(("high", "low")))
+            return Sound(kind, str(rng.randrange(1, 6)), rng.choice(PITCHES))
         case "tone":
-            return Sound(kind, "", rng.choice(("high", "low")))
+            return Sound(kind, "", rng.choice(PITCHES))
         case "sweep":
             return Sound(kind, "", rng.choice(("rising", "falling")))
     return Sound(kind)
@@ -75,7 +81,8 @@ def wave(hertz: np.ndarray, rng: random.Random) -> np.ndarray:
 
 
 def base_frequency(pitch: str, rng: random.Random) -> float:
-    return rng.uniform(900, 2600) if pitch == "high" else rng.uniform(110, 380)
+    """In hertz, with gaps between what people would call high, middle and low."""
+    return rng.uniform(*{"high": (900, 2600), "middle": (430, 800), "low": (110, 380)}[pitch])
 
 
 def make_tones(sound: Sound, rng: random.Random) -> np.ndarray:
@@ -85,10 +92,10 @@ def make_tones(sound: Sound, rng: random.Random) -> np.ndarray:
         return wave(steps if sound.pitch == "rising" else steps[::-1], rng)
     hertz = base_frequency(sound.pitch, rng)
     if sound.kind == "tone":
-        return wave(np.full(int(rng.uniform(0.9, 1.9) * RATE), hertz), rng)
+        return wave(np.full(int(rng.uniform(0.7, 3) * RATE), hertz), rng)
     length, gap = (
-        int(rng.uniform(0.08, 0.25) * RATE),
-        np.zeros(int(rng.uniform(0.14, 0.35) * RATE), np.float32),
+        int(rng.uniform(0.08, 0.3) * RATE),
+        np.zeros(int(rng.uniform(0.12, 0.4) * RATE), np.float32),
     )
     beep = wave(np.full(length, hertz), rng)
     return np.concatenate([part for _ in range(int(sound.text)) for part in (beep, gap)][:-1])
@@ -129,6 +136,8 @@ def make_foreign(rng: random.Random) -> np.ndarray:
 def spoken_text(sound: Sound, rng: random.Random) -> str:
     if sound.kind != "digits":
         return sound.text
+    if sound.whole:
+        return number_in_words(sound.text)
     return rng.choice((" ", " ", ", ")).join(DIGITS[int(d)] for d in sound.text)
 
 
@@ -152,6 +161,10 @@ def make_natural(sound: Sound, rng: random.Random) -> np.ndarray:
     return speak(spoken_text(sound, rng) + ending, sample_natural_voice(rng))[:LONGEST]
 
 
+def make_number(sound: Sound, rng: random.Random) -> np.ndarray:
+    return make_natural(sound, rng) if rng.random() < 0.5 else make(sound, rng)
+
+
 def make_babble(sound: Sound, rng: random.Random) -> np.ndarray:
     return speak(sound.text, sample_foreign_voice(rng))[:LONGEST]
 
@@ -163,6 +176,11 @@ def make_shard(index: int) -> None:
     rng = random.Random(f"sounds {index}")
     if index in NATURAL_SHARDS:
         sounds, record = [sample_sound(rng, SPOKEN_KINDS) for _ in range(SHARD)], make_natural
+    elif index in NUMBER_SHARDS:
+        sounds = [Sound("digits", str(rng.randrange(10, 100)), whole=True) for _ in range(SHARD)]
+        record = make_number
+    elif index in TONE_SHARDS:
+        sounds, record = [sample_sound(rng, TONE_KINDS) for _ in range(SHARD)], make
     elif index in BABBLE_SHARDS:
         sounds, record = [Sound("unknown", babble(rng)) for _ in range(SHARD)], make_babble
     else:

@@ -11,6 +11,9 @@ def words(text: str) -> tuple[str, ...]:
 
 DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 
+TEENS = words("ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen")
+TENS = words("twenty thirty forty fifty sixty seventy eighty ninety")
+
 SPOKEN = words(
     "red orange yellow green blue purple pink brown black white grey circle square triangle star heart "
     "cross rectangle yes no hello goodbye please thanks sorry stop start open close up down left right on "
@@ -92,6 +95,14 @@ UNSEEN = words(
 UNSEEN_HELD_OUT = words("lion umbrella train guitar mountain crescent lamp spoon truck pyramid")
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+def number_in_words(digits: str) -> str:
+    """ "42" to "forty two". digits: two, the first not 0."""
+    ten, one = int(digits[0]), int(digits[1])
+    if ten == 1:
+        return TEENS[one]
+    return TENS[ten - 2] + (f" {DIGITS[one]}" if one else "")
 
 
 def babble(rng: random.Random) -> str:
