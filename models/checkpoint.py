@@ -14,8 +14,9 @@ import msgspec
 
 _CONFIG_PATTERNS = ["*.json", "*.jinja", "*.txt", "tokenizer.model"]
 _SAFETENSORS, _PICKLED = ["*.safetensors"], ["pytorch_model*.bin"]
-_LEFT_OUT = ["*/*", "consolidated*", "*.fp32*", "*.fp16*"]
-"""What lies below the top, and the same weights once more: in their makers' form, in another dtype."""
+_LEFT_OUT = ["*/*.json", "*/*.txt", "*/*.safetensors", "consolidated*", "*.fp32*", "*.fp16*"]
+"""What lies below the top, but for chat templates, and the same weights once more: in their makers' form, in
+another dtype."""
 
 
 class CheckpointError(Exception):
@@ -84,17 +85,28 @@ class Checkpoint:
         path = self.path / "tokenizer.json"
         return path if path.is_file() else None
 
-    @cached_property
+    @property
     def chat_template(self) -> str | None:
-        """The Jinja source of the default chat template, from whichever of the published places has it."""
+        """The Jinja source of the default chat template."""
+        return self._chat_templates.get("default")
+
+    @property
+    def tool_template(self) -> str | None:
+        """The one for conversations with tools: the default, unless another is published for them."""
+        return self._chat_templates.get("tool_use", self.chat_template)
+
+    @cached_property
+    def _chat_templates(self) -> dict[str, str]:
+        """Jinja sources by name, from whichever of the published places has the default."""
         jinja = self.path / "chat_template.jinja"
         if jinja.is_file():
-            return jinja.read_text("utf-8")
+            others = (self.path / "additional_chat_templates").glob("*.jinja")
+            return {"default": jinja.read_text("utf-8")} | {p.stem: p.read_text("utf-8") for p in others}
         for name in ("chat_template.json", "processor_config.json", "tokenizer_config.json"):
-            template = _default_template((self.read_json(name) or {}).get("chat_template"))
-            if template is not None:
-                return template
-        return None
+            templates = _named_templates((self.read_json(name) or {}).get("chat_template"))
+            if "default" in templates:
+                return templates
+        return {}
 
     @cached_property
     def eos_token_ids(self) -> tuple[int, ...]:
@@ -150,13 +162,15 @@ def _read_json(path: Path) -> dict[str, Any] | None:
     return content
 
 
-def _default_template(value: object) -> str | None:
+def _named_templates(value: object) -> dict[str, str]:
     """A template is published as one string, or as a list of named ones (or a mapping) with a "default"."""
+    if isinstance(value, str):
+        return {"default": value}
     if isinstance(value, list):
         value = {item.get("name"): item.get("template") for item in value if isinstance(item, dict)}
-    if isinstance(value, dict):
-        value = value.get("default")
-    return value if isinstance(value, str) else None
+    if not isinstance(value, dict):
+        return {}
+    return {str(name): source for name, source in value.items() if isinstance(source, str)}
 
 
 def _nested_configs(config: dict[str, Any]) -> Iterator[dict[str, Any]]:

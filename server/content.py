@@ -5,12 +5,14 @@ Some templates take a list of parts, some only a string, some only lists; the na
 or a sound by differ too. Knows nothing of tokens.
 """
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from server.template import ChatTemplate, TemplateError
 
 _PROBE, _ANOTHER = "probe5d1c", "probe90b7"
+_ANY_ID, _SHORT_ID = "call_5d1c90b75d1c90b75d1c90b7", "probe5d1c"
 _MEDIA_PARTS: dict[str, list[dict[str, Any]]] = {
     kind: [
         {"type": kind, kind: kind},
@@ -42,7 +44,8 @@ class ContentAdapter:
         self._assistant = self._probe([], "assistant")
         self._system = self._probe([], "system")
         self._takes_developer = "developer" in template.source
-        self._takes_text_arguments = self._probe_text_arguments()
+        self._takes_text_arguments = _PROBE in self._probe_call(_SHORT_ID, _PROBE)
+        self._takes_any_id = bool(self._probe_call(_ANY_ID, {})) or not self._probe_call(_SHORT_ID, {})
 
     def adapt(self, message: Mapping[str, Any]) -> dict[str, Any]:
         """A new message. Absent where a value is None, as templates test for presence."""
@@ -58,10 +61,19 @@ class ContentAdapter:
             adapted["content"] = self._content(adapted["content"], str(adapted.get("role")))
         if "tool_calls" in adapted:
             adapted["tool_calls"] = [self._call(call) for call in adapted["tool_calls"]]
+        if "tool_call_id" in adapted:
+            adapted["tool_call_id"] = self._id(adapted["tool_call_id"])
         return adapted
+
+    def _id(self, call_id: str) -> str:
+        """Mistral's templates refuse others than those of nine letters and digits."""
+        if self._takes_any_id or (len(call_id) == len(_SHORT_ID) and call_id.isalnum()):
+            return call_id
+        return hashlib.sha256(call_id.encode()).hexdigest()[: len(_SHORT_ID)]
 
     def _call(self, call: Mapping[str, Any]) -> Mapping[str, Any]:
         """Arguments that are no object become one where the template looks into them."""
+        call = {**call, "id": self._id(call["id"])} if "id" in call else call
         function = call["function"]
         if self._takes_text_arguments or not isinstance(function["arguments"], str):
             return call
@@ -79,17 +91,18 @@ class ContentAdapter:
         )
         return flat if shapes.strings or not shapes.parts else [{"type": "text", "text": flat}]
 
-    def _probe_text_arguments(self) -> bool:
-        function = {"name": "f", "arguments": _PROBE}
-        call = {"id": "probe5d1c", "type": "function", "function": function}
+    def _probe_call(self, call_id: str, arguments: Any) -> str:
+        """A call as the template writes it; empty where it refuses it."""
+        function = {"name": "f", "arguments": arguments}
+        call = {"id": call_id, "type": "function", "function": function}
         messages = [
             {"role": "user", "content": _ask(self._user)},
             {"role": "assistant", "content": self._content("", "assistant"), "tool_calls": [call]},
         ]
         try:
-            return _PROBE in self._template.render(messages, add_generation_prompt=False)
+            return self._template.render(messages, add_generation_prompt=False)
         except TemplateError:
-            return False
+            return ""
 
     def _probe(self, before: Sequence[dict[str, Any]], role: str = "user") -> ContentShapes:
         def rendered(content: Any) -> str:

@@ -25,12 +25,13 @@ from server.prompt import PromptBuilder
 from server.reasoning import ThinkTokens
 from server.response_template.call_form import call_form
 from server.response_template.delimiter import ResponseTemplateError
+from server.response_template.known_form import known_form
 from server.response_template.template import ResponseTemplate
 from server.runtime import Runtime
 from server.settings import Settings
 from server.template import variables_of
 from server.tokenizer import Tokenizer
-from server.tools.form import TAGGED
+from server.tools.form import TAGGED, CallForm
 from server.tools.grammar import TAGS
 from server.transcription import instruction
 from server.validated import ModelFacts
@@ -56,6 +57,7 @@ def engine_config(settings: Settings, model: str) -> EngineConfig:
             num_threads=settings.threads,
             deterministic=settings.deterministic,
             attention_backend=settings.attention_backend,
+            cuda_graphs=settings.cuda_graphs,
             debug=settings.debug,
         )
     except ValueError as error:
@@ -83,15 +85,16 @@ class _Front(NamedTuple):
     tokenizer: Tokenizer
     prompts: PromptBuilder
     response_template: ResponseTemplate | None
+    call_form: CallForm | None
 
 
 def _read(checkpoint: Checkpoint) -> _Front:
     """Before any weight is read. CheckpointError if it can't be used."""
-    template = _response_template(checkpoint)
+    template, form = _response_template(checkpoint)
     try:
         processing = load_processing(checkpoint)
         tokenizer = Tokenizer.from_checkpoint(checkpoint)
-        return _Front(processing, tokenizer, PromptBuilder(checkpoint, tokenizer, processing), template)
+        return _Front(processing, tokenizer, PromptBuilder(checkpoint, tokenizer, processing), template, form)
     except CheckpointError:
         raise
     except Exception as error:  # whatever the libraries that read these files have to say
@@ -102,18 +105,21 @@ def _read(checkpoint: Checkpoint) -> _Front:
         ) from error
 
 
-def _response_template(checkpoint: Checkpoint) -> ResponseTemplate | None:
+def _response_template(checkpoint: Checkpoint) -> tuple[ResponseTemplate | None, CallForm | None]:
+    """How answers are read, and the form of calls: as the checkpoint says, or its chat template shows."""
     data = checkpoint.tokenizer_config.get("response_template")
     if data is None:
-        return None
+        return known_form(checkpoint.tool_template or "") or (None, TAGGED)
     try:
-        return ResponseTemplate.load(data)
+        template = ResponseTemplate.load(data)
+        return template, call_form(template)
     except ResponseTemplateError as error:
         raise CheckpointError(f"the response template of {checkpoint.path} can't be used: {error}") from None
 
 
 def _runtime(settings: Settings, checkpoint: Checkpoint, front: _Front, engine: EngineClient) -> Runtime:
     chat_template, template = checkpoint.chat_template or "", front.response_template
+    tool_template = checkpoint.tool_template or ""
     tokenizer = front.tokenizer
     template_tags = [
         tag for tag in tokenizer.added_tokens if tag not in TAGS and template and template.mentions(tag)
@@ -127,11 +133,11 @@ def _runtime(settings: Settings, checkpoint: Checkpoint, front: _Front, engine: 
         vocab_size=min(engine.info.vocab_size, tokenizer.vocab_size),
         eos_token_ids=eos_token_ids,
         media_kinds=front.processing.kinds,
-        supports_tools="tools" in chat_template,
+        supports_tools="tools" in tool_template,
         max_token_chars=tokenizer.max_token_chars,
         tag_ids={tag: token_id for tag, token_id in tag_ids.items() if token_id not in eos_token_ids},
-        template_variables=variables_of(chat_template),
-        call_form=call_form(template) if template is not None else TAGGED,
+        template_variables=variables_of(chat_template) | variables_of(tool_template),
+        call_form=front.call_form,
         transcription_prompt=instruction(settings, checkpoint.generation_config),
     )
     return Runtime(

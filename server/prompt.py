@@ -45,6 +45,11 @@ class RenderedPrompt(NamedTuple):
     num_audio_tokens: int
 
 
+class _Template(NamedTuple):
+    chat: ChatTemplate
+    content: ContentAdapter
+
+
 class PromptBuilder:
     """Prompts for one checkpoint. Safe to share between threads."""
 
@@ -61,10 +66,18 @@ class PromptBuilder:
             text for text, token in tokenizer.control_tokens.items() if token.id in self._media_ids
         ]
         self._media_lookalikes = Lookalikes([*self._kinds, *media_tokens])
-        self._template: ChatTemplate | None = None
-        if checkpoint.chat_template is not None:
-            self._template = ChatTemplate(checkpoint.chat_template, tokenizer.special_tokens)
-            self._content = ContentAdapter(self._template, self._markers)
+        self._template = self._loaded(checkpoint.chat_template)
+        self._tool_template = (
+            self._template
+            if checkpoint.tool_template == checkpoint.chat_template
+            else self._loaded(checkpoint.tool_template)
+        )
+
+    def _loaded(self, source: str | None) -> "_Template | None":
+        if source is None:
+            return None
+        template = ChatTemplate(source, self._tokenizer.special_tokens)
+        return _Template(template, ContentAdapter(template, self._markers))
 
     def render(
         self,
@@ -79,7 +92,8 @@ class PromptBuilder:
         parts, the arguments of calls as objects, or as text that is none. items: the media of those parts,
         in order. max_characters: of text, beyond which nothing is tokenised.
         Raises PromptError (PromptTooLong among them) or TemplateError."""
-        if self._template is None:
+        template = self._tool_template if tools else self._template
+        if template is None:
             raise PromptError(
                 "This model has no chat template, so it takes no messages; use /v1/completions."
             )
@@ -88,8 +102,8 @@ class PromptBuilder:
         self._check_items(items)
         hidden = HiddenText(self._lookalikes)
         try:
-            rendered = self._template.render(
-                [self._content.adapt(_hide_message(message, hidden)) for message in messages],
+            rendered = template.chat.render(
+                [template.content.adapt(_hide_message(message, hidden)) for message in messages],
                 tools=_hide(tools, hidden),
                 add_generation_prompt=add_generation_prompt,
                 kwargs=_hide(template_kwargs or {}, hidden, inner=False),

@@ -9,7 +9,7 @@ from server.response_template.reader import CALLS, TemplateReader
 from server.response_template.search_time import SearchTime
 from server.response_template.template import ResponseTemplate
 from server.runtime import Runtime
-from server.tools.form import TAGGED
+from server.tools.form import TAGGED, CallForm
 from server.validated import AnswerOptions, ModelFacts, ValidatedChat
 
 _PROMPT_TAIL = 512
@@ -29,7 +29,7 @@ def chat_reading(runtime: Runtime, request: ValidatedChat, prompt_ids: list[int]
     reading = _chat_reading(runtime, request, prompt_ids)
     if not request.calls_or_answer:
         return reading
-    opening = (runtime.facts.call_form or TAGGED).opening
+    opening = (runtime.facts.call_form or TAGGED).beside_answers.opening
     return replace(reading, make_reader=lambda: CallsOrAnswer(opening, reading.make_reader))
 
 
@@ -41,7 +41,7 @@ def _chat_reading(runtime: Runtime, request: ValidatedChat, prompt_ids: list[int
     is_free = request.grammar is None or request.lazy_grammar
     template = runtime.response_template
     reading = replace(plain_reading(runtime, request.options), single_tool_call=request.single_tool_call)
-    if template is not None and _is_read_by(template, runtime.facts, functions, is_free):
+    if template is not None and _is_read_by(template, _form(runtime.facts, request), functions, is_free):
         tail = prompt_ids[-_PROMPT_TAIL:] if is_free else []
         prompt = runtime.vocabulary.decode(tail, skip_special_tokens=False)
         searches = SearchTime()
@@ -55,11 +55,20 @@ def _chat_reading(runtime: Runtime, request: ValidatedChat, prompt_ids: list[int
     return replace(reading, make_reader=lambda: TagReader(thoughts, inside, functions is not None))
 
 
+def _form(facts: ModelFacts, request: ValidatedChat) -> CallForm | None:
+    """The model's own; None where a grammar makes calls in another, or might."""
+    form = facts.call_form
+    return None if form is None or (request.calls_or_answer and form.beside_answers != form) else form
+
+
 def _is_read_by(
-    template: ResponseTemplate, facts: ModelFacts, functions: list[dict[str, Any]] | None, is_free: bool
+    template: ResponseTemplate,
+    form: CallForm | None,
+    functions: list[dict[str, Any]] | None,
+    is_free: bool,
 ) -> bool:
     """Not where calls are offered that it does not know of, nor where a grammar makes something else of the
     answer."""
     if functions is None:
         return is_free
-    return CALLS in template.fields and (is_free or facts.call_form is not None)
+    return CALLS in template.fields and (is_free or form is not None)

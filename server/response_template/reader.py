@@ -109,6 +109,8 @@ class TemplateReader:
 
     def _hear_whole(self, region: Region, heard: "_Heard") -> None:
         try:
+            if region.field.name == CALLS and region.is_cut:
+                raise ValueError("its end is missing")
             value = region.field.value(region.body, region.captures, self._time)
             if region.field.name != CALLS:
                 heard.tell(region.field, written(value))

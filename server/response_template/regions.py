@@ -15,6 +15,10 @@ _BEHIND = 1024
 """Characters kept of what is done with, for patterns that look back."""
 
 
+_SELF_ENDING = ("json", "python-call-list")
+"""Contents of which no beginning is one too."""
+
+
 class ReadingFailed(Exception):
     """The template can't be followed any further on this text."""
 
@@ -28,6 +32,15 @@ class Region:
         self.captures = _captures(opening)
         self.body = ""
         self.closing_text = ""
+        self.is_closed = False
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether it ended without its closing delimiter, and its text does not show by itself that it is
+        whole."""
+        return (
+            self.field.closing is not None and not self.is_closed and self.field.content not in _SELF_ENDING
+        )
 
     @property
     def raw(self) -> str:
@@ -151,7 +164,7 @@ class Regions:
         region, self._open = self._open, None
         if region is not None:
             if match is not None:
-                region.closing_text = match[0]
+                region.closing_text, region.is_closed = match[0], True
                 region.captures |= _captures(match)
             yield Event("close", region)
 

@@ -13,6 +13,8 @@ from server.tools.form import TAGGED, CallForm
 TAGS = (TAGGED.opening, TAGGED.closing, THINK_OPEN, THINK_CLOSE)
 NO_TAGS: Mapping[str, int] = MappingProxyType({})
 MAX_PARALLEL_CALLS = 16
+_MORE = f"{{0,{MAX_PARALLEL_CALLS - 1}}}"
+_NO_OBJECT = r"(\s*[^{\s](.|\n)*)?"
 
 ANY_OBJECT = '{"type": "object"}'
 COMPACT = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
@@ -52,7 +54,10 @@ def strict_calls(
     functions: Sequence[dict[str, Any]], tag_ids: Mapping[str, int] = NO_TAGS, form: CallForm = TAGGED
 ) -> Grammar:
     """Any text, thoughts included; but what follows an opening tag, spelled out or as one token, is a call of
-    one of `functions`."""
+    one of `functions`. Without opening tags: such a call, or text that is no object."""
+    if not form.opening:
+        rules = ["start: body | other", rf"other: /{_NO_OBJECT}/", *_bodies(functions, tag_ids, form)]
+        return Grammar("lark", "\n".join(rules) + "\n")
     pieces = ["open body"]
     if form.opening in tag_ids:
         pieces.append(f"TEXT {_tag(form.opening, tag_ids)} body")
@@ -71,26 +76,41 @@ def strict_calls(
 def _calls(
     functions: Sequence[dict[str, Any]], parallel: bool, tag_ids: Mapping[str, int], form: CallForm
 ) -> Iterator[str]:
-    more = f' ("\\n" call){{0,{MAX_PARALLEL_CALLS - 1}}}' if parallel else ""
-    yield f"calls: call{more}"
-    yield f"call: {_tag(form.opening, tag_ids)} body"
-    yield from _bodies(functions, tag_ids, form)
+    many = parallel and bool(form.opening)
+    if form.in_list:
+        yield f"calls: {_tag(form.opening, tag_ids)} body"
+    else:
+        separator = '"\\n" ' if form.closing else ""
+        yield "calls: call" + (f" ({separator}call){_MORE}" if many else "")
+        yield f"call: {_tag(form.opening, tag_ids)} body"
+    yield from _bodies(functions, tag_ids, form, many)
 
 
 def _tag(tag: str, tag_ids: Mapping[str, int]) -> str:
-    return f"<[{tag_ids[tag]}]>" if tag in tag_ids else json.dumps(tag)
+    """As a rule has it: nothing for no tag."""
+    return f"<[{tag_ids[tag]}]>" if tag in tag_ids else json.dumps(tag) if tag else ""
 
 
-def _bodies(functions: Sequence[dict[str, Any]], tag_ids: Mapping[str, int], form: CallForm) -> Iterator[str]:
-    """Rules for all of a call that follows its opening tag."""
-    yield "body: " + " | ".join(f"body_{index}" for index in range(len(functions)))
+def _bodies(
+    functions: Sequence[dict[str, Any]], tag_ids: Mapping[str, int], form: CallForm, many: bool = True
+) -> Iterator[str]:
+    """Rules for all of a call that follows its opening tag; many: or of several, where they are a list."""
+    if form.in_list:
+        yield 'body: " "? "[" item' + (f' (", " item){_MORE}' if many else "") + ' "]"'
+    yield f"{'item' if form.in_list else 'body'}: " + " | ".join(f"body_{i}" for i in range(len(functions)))
     for index, function in enumerate(functions):
-        name_key, arguments_key = json.dumps(form.name_key), json.dumps(form.arguments_key)
-        head = json.dumps(f'{form.edge}{{{name_key}: "{function["name"]}", {arguments_key}: ')
-        tail = json.dumps("}" + form.edge) + " " + _tag(form.closing, tag_ids)
-        schema = parameters(function)
+        head, tail = _around_arguments(function["name"], tag_ids, form)
         yield f"body_{index}: {head} arguments_{index} {tail}"
-        yield f"arguments_{index}: %json {json.dumps(schema)}"
+        yield f"arguments_{index}: %json {json.dumps(parameters(function))}"
+
+
+def _around_arguments(name: str, tag_ids: Mapping[str, int], form: CallForm) -> tuple[str, str]:
+    closing = _tag(form.closing, tag_ids)
+    if form.joint:
+        return f"{json.dumps(name)} {_tag(form.joint, tag_ids)}", closing
+    name_key, arguments_key = json.dumps(form.name_key), json.dumps(form.arguments_key)
+    head = json.dumps(f'{form.edge}{{{name_key}: "{name}", {arguments_key}: ')
+    return head, json.dumps("}" + form.edge) + " " + closing
 
 
 def parameters(function: Mapping[str, Any]) -> dict[str, Any]:

@@ -52,7 +52,7 @@ def plan_tools(
     if facts.call_form is None and (strict or answer is not None):
         raise _unenforceable("`strict`" if strict else "a structured answer beside tools")
     if answer is not None:
-        grammar = calls_or_answer(offered, parallel, answer, facts.tag_ids, form)
+        grammar = calls_or_answer(offered, parallel, answer, facts.tag_ids, form.beside_answers)
         return ToolPlan(offered, grammar, single, or_answer=True)
     if strict:
         grammar = strict_calls(offered, facts.tag_ids, form)

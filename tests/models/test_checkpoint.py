@@ -8,6 +8,7 @@ import huggingface_hub
 import pytest
 from huggingface_hub.utils import filter_repo_objects
 
+from models import checkpoint as checkpoint_module
 from models.checkpoint import Checkpoint, CheckpointError
 from tests.checkpoints import CHAT_TEMPLATE, tiny_llama, write_json, write_tokenizer
 
@@ -89,6 +90,7 @@ def test_weights_that_a_hub_has_twice_are_fetched_once(
     """Mistral's repositories hold them in their makers' form too, Whisper's in float32 too."""
     published = ["config.json", "model-00001-of-00002.safetensors", "consolidated.safetensors"]
     published += ["model.fp32-00001-of-00002.safetensors", "original/consolidated.00.safetensors"]
+    published += ["original/params.json", "original/tokenizer.model", "onnx/model.safetensors"]
     fetched: list[str] = []
 
     def download(name: str, allow_patterns: list[str], ignore_patterns: list[str], **options: object) -> str:
@@ -120,6 +122,30 @@ def test_templates_from_every_published_place(tmp_path: Path) -> None:
     assert bare(tmp_path, chat_template={"chat_template": "file"}).chat_template == "file"
     (tmp_path / "chat_template.jinja").write_text("jinja ü", "utf-8")
     assert bare(tmp_path).chat_template == "jinja ü"
+
+
+def test_a_template_of_its_own_for_tools(tmp_path: Path) -> None:
+    def templates(checkpoint: Checkpoint) -> tuple[str | None, str | None]:
+        return checkpoint.chat_template, checkpoint.tool_template
+
+    assert templates(bare(tmp_path)) == (None, None)
+    assert templates(bare(tmp_path, tokenizer_config={"chat_template": "one"})) == ("one", "one")
+    named = [{"name": "default", "template": "list"}, {"name": "tool_use", "template": "tools"}]
+    assert templates(bare(tmp_path, tokenizer_config={"chat_template": named})) == ("list", "tools")
+    (tmp_path / "chat_template.jinja").write_text("jinja")
+    assert templates(bare(tmp_path)) == ("jinja", "jinja")
+    (tmp_path / "additional_chat_templates").mkdir()
+    (tmp_path / "additional_chat_templates" / "tool_use.jinja").write_text("jinja for tools")
+    assert templates(bare(tmp_path)) == ("jinja", "jinja for tools")
+
+
+def test_a_hub_s_template_for_tools_is_fetched() -> None:
+    fetched = filter_repo_objects(
+        ["additional_chat_templates/tool_use.jinja"],
+        allow_patterns=checkpoint_module._CONFIG_PATTERNS,
+        ignore_patterns=checkpoint_module._LEFT_OUT,
+    )
+    assert list(fetched)
 
 
 def test_end_tokens_from_every_published_place(tmp_path: Path) -> None:

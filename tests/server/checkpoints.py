@@ -115,6 +115,11 @@ class FakeCheckpoint:
     tokenizer_config: dict[str, Any] = field(
         default_factory=lambda: {"bos_token": "<s>", "eos_token": "</s>"}
     )
+    own_tool_template: str | None = None
+
+    @property
+    def tool_template(self) -> str | None:
+        return self.own_tool_template or self.chat_template
 
 
 class FakeProcessing:
