@@ -57,7 +57,6 @@ def engine_config(settings: Settings, model: str) -> EngineConfig:
             num_threads=settings.threads,
             deterministic=settings.deterministic,
             attention_backend=settings.attention_backend,
-            cuda_graphs=settings.cuda_graphs,
             debug=settings.debug,
         )
     except ValueError as error:
