@@ -17,9 +17,8 @@ def rendered(
     template: str, messages: list[dict[str, Any]], tools: Any = None, tool_template: str | None = None
 ) -> str:
     checkpoint: Any = FakeCheckpoint(template, own_tool_template=tool_template)
-    prompt = PromptBuilder(checkpoint, OURS[NAME], FakeProcessing(LIBRARY[NAME])).render(
-        messages, tools=tools
-    )
+    processing: Any = FakeProcessing(LIBRARY[NAME])
+    prompt = PromptBuilder(checkpoint, OURS[NAME], processing).render(messages, tools=tools)
     return OURS[NAME].decode(prompt.sequence.ids, skip_special_tokens=False)
 
 
