@@ -1,19 +1,16 @@
 """The process in which grammars are tried out: some take minutes, and only a process can be stopped.
 
-A line of JSON in, [kind, definition]; a line of JSON out: what is wrong with the grammar, or "".
+Asked with [kind, definition], it says what is wrong with the grammar, or "".
 """
 
-import json
-import resource
-import signal
-import sys
+from typing import Any
 
 from llguidance import LLMatcher
 
-MAX_BYTES = 4 << 30
-"""Of address space."""
-ALARM_S = 6
-"""Ends the process when nobody is left to do it."""
+from server import child_loop
+
+LIMIT_S = 6
+"""Of processor time, should nobody be left to end it."""
 MAX_FAULT_CHARS = 4000
 
 
@@ -31,19 +28,9 @@ def fault(kind: str, definition: str) -> str:
         return str(error)
 
 
-def main() -> None:
-    resource.setrlimit(resource.RLIMIT_AS, (MAX_BYTES, MAX_BYTES))
-    _say("")
-    for line in sys.stdin.buffer:
-        signal.alarm(ALARM_S)
-        _say(fault(*json.loads(line))[:MAX_FAULT_CHARS])
-        signal.alarm(0)
+def main(parent_pid: int, max_bytes: int) -> None:
+    child_loop.run(_answer, parent_pid, max_bytes, LIMIT_S)
 
 
-def _say(answer: str) -> None:
-    sys.stdout.write(json.dumps(answer) + "\n")
-    sys.stdout.flush()
-
-
-if __name__ == "__main__":
-    main()
+def _answer(question: Any, _: bytes) -> child_loop.Answer:
+    return child_loop.Answer(fault(*question)[:MAX_FAULT_CHARS])

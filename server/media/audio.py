@@ -8,7 +8,7 @@
 """
 
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -19,15 +19,13 @@ import soxr
 from models.processing.base import MediaError
 from server.media.audio_av import AvFile
 from server.media.limits import MediaLimits
+from server.media.ogg import is_cut_off
+from server.media.unreadable import damaged
 from server.media.vorbis import check_vorbis
 
 _TAKEN = "WAV, FLAC, Ogg or MP3"
 _CONTAINERS = {"WAV": ("WAV", "WAVEX", "RF64"), "FLAC": ("FLAC",), "OGG": ("OGG",), "MP3": ("MP3", "MPEG")}
 _BLOCK_FRAMES = 1 << 16
-
-KNOWN_FORMATS = frozenset({"wav", "mp3", "flac", "ogg", "opus", "m4a", "webm"})
-"""What an `input_audio` part may call its data: the published wav and mp3, and as an extension the others.
-The data may be any of them whatever it is called."""
 
 
 class SoundFile(Protocol):
@@ -45,25 +43,18 @@ class SoundFile(Protocol):
     ) -> None: ...
 
 
-def decode_audio(
-    encoded: bytes, sampling_rate: int, limits: MediaLimits, is_cancelled: Callable[[], bool] = lambda: False
-) -> np.ndarray:
+def decode_audio(encoded: bytes, sampling_rate: int, limits: MediaLimits) -> np.ndarray:
     """The canonical sound, float32 [num_samples] at `sampling_rate`. MediaError for what can't or may not be
-    decoded.
-
-    is_cancelled is asked between blocks; MediaError "cancelled" follows a yes.
-    """
+    decoded."""
     if not encoded:
         raise MediaError("The audio is empty.", "audio_too_short")
     try:
         with _opened(encoded) as source:
-            samples = np.concatenate(
-                [*_resampled(_mono(source, limits, is_cancelled), source, sampling_rate)]
-            )
-    except MediaError:
+            samples = np.concatenate([*_resampled(_mono(source, limits), source, sampling_rate)])
+    except (MediaError, MemoryError):
         raise
     except Exception:  # decoders raise what they like on hostile input
-        raise _unreadable() from None
+        raise damaged("audio") from None
     return np.ascontiguousarray(samples, np.float32)
 
 
@@ -81,7 +72,7 @@ def _resampled(blocks: Iterator[np.ndarray], source: SoundFile, sampling_rate: i
         yield stream.resample_chunk(np.empty(0, np.float32), last=True)
 
 
-def _mono(source: SoundFile, limits: MediaLimits, is_cancelled: Callable[[], bool]) -> Iterator[np.ndarray]:
+def _mono(source: SoundFile, limits: MediaLimits) -> Iterator[np.ndarray]:
     """Blocks float32 [frames] at the file's own rate."""
     rate = source.sampling_rate
     if not limits.min_sampling_rate <= rate <= limits.max_sampling_rate:
@@ -93,8 +84,6 @@ def _mono(source: SoundFile, limits: MediaLimits, is_cancelled: Callable[[], boo
         raise MediaError(message, "invalid_audio")
     num_frames = 0
     for block in source.blocks():
-        if is_cancelled():
-            raise MediaError("The request was cancelled.", "cancelled")
         num_frames += len(block)
         if num_frames > limits.max_audio_seconds * rate:
             raise MediaError(
@@ -112,11 +101,12 @@ def _mono(source: SoundFile, limits: MediaLimits, is_cancelled: Callable[[], boo
 class _LibsndfileSound:
     def __init__(self, encoded: bytes, kind: str) -> None:
         self._file = soundfile.SoundFile(io.BytesIO(encoded))
+        self._is_cut_off = kind == "OGG" and is_cut_off(encoded)
         self.sampling_rate = self._file.samplerate
         self.num_channels = self._file.channels
         if self._file.format not in _CONTAINERS[kind]:
             self._file.close()
-            raise _unreadable()
+            raise damaged("audio")
 
     def __enter__(self) -> Self:
         return self
@@ -127,8 +117,12 @@ class _LibsndfileSound:
         self._file.close()
 
     def blocks(self) -> Iterator[np.ndarray]:
+        is_empty = True
         while len(block := self._file.read(_BLOCK_FRAMES, dtype="float32", always_2d=True)):
+            is_empty = False
             yield block
+        if is_empty and self._is_cut_off:
+            raise damaged("audio")
 
 
 def _opened(encoded: bytes) -> SoundFile:
@@ -155,7 +149,3 @@ def _sniff(encoded: bytes) -> str:
     if head.startswith(b"\x1a\x45\xdf\xa3"):
         return "WEBM"
     raise MediaError(f"The data is not audio in a known format; send {_TAKEN}.", "unsupported_audio_format")
-
-
-def _unreadable() -> MediaError:
-    return MediaError("The audio can't be read: the file is damaged or incomplete.", "invalid_audio")

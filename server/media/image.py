@@ -20,6 +20,7 @@ from PIL import Image, ImageCms
 from models.processing.base import MediaError
 from server.media.colour_profile import without_programs
 from server.media.image_parts import check_parts
+from server.media.unreadable import damaged
 
 # The limit below is enforced from every header; Pillow's own would only warn, and far too late.
 Image.MAX_IMAGE_PIXELS = None
@@ -28,6 +29,8 @@ warnings.filterwarnings("ignore", module=r"PIL\.")
 
 BYTES_PER_PIXEL = 4
 """How Pillow stores RGB."""
+MOST_BYTES_PER_PIXEL = 18
+"""While a picture is decoded, whatever its format."""
 
 _ORIENTATION = 0x0112
 _EIGHT_OF_SIXTEEN = [(value * 255 + 32767) // 65535 for value in range(1 << 16)]
@@ -46,7 +49,7 @@ class Header(NamedTuple):
     def decoding_bytes(self) -> int:
         """What `decode_image` takes at its peak, all copies together, as measured. The picture itself takes
         BYTES_PER_PIXEL of it. A WebP's decoder has two canvases of its own."""
-        return self.width * self.height * (18 if self.format == "WEBP" else 14)
+        return self.width * self.height * (MOST_BYTES_PER_PIXEL if self.format == "WEBP" else 14)
 
 
 def read_header(encoded: bytes, max_pixels: int) -> Header:
@@ -95,20 +98,20 @@ def decode_image(encoded: bytes) -> Image.Image:
         for step in (_eight_bits, _in_srgb, _on_white):
             image = step(image)
         return _upright(image, orientation)
+    except MemoryError:
+        raise
     except Exception:  # decoders raise what they like on hostile input
-        raise _unreadable() from None
+        raise damaged("image") from None
 
 
 def _opened(encoded: bytes) -> Image.Image:
     kind = _sniff(encoded)
     try:
         return Image.open(io.BytesIO(encoded), formats=(kind,))
+    except MemoryError:
+        raise
     except Exception:
-        raise _unreadable() from None
-
-
-def _unreadable() -> MediaError:
-    return MediaError("The image can't be read: the file is damaged or incomplete.", "image_parse_error")
+        raise damaged("image") from None
 
 
 def _sniff(encoded: bytes) -> str:

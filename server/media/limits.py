@@ -1,9 +1,18 @@
 """What media of one request, and of all requests together, may cost. Checked before decoding wherever
 possible."""
 
-from dataclasses import dataclass
+import os
+from dataclasses import dataclass, field
 
 from models.processing.base import MediaError
+
+MIN_WORKERS, MAX_WORKERS = 2, 8
+
+
+def _num_workers() -> int:
+    """By the cores that this process may use, half of which are left to the engine and to HTTP."""
+    num_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(max(num_cores // 2, MIN_WORKERS), MAX_WORKERS)
 
 
 @dataclass(frozen=True)
@@ -33,7 +42,8 @@ class MediaLimits:
     max_layouts: int = 65_536
     max_named_bytes: int = 256 << 20
     max_names: int = 65_536
-    num_workers: int = 2
+    num_workers: int = field(default_factory=_num_workers)
+    """Threads, and processes that decode for them."""
 
 
 class RequestBudget:

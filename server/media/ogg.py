@@ -7,7 +7,7 @@ import zlib
 
 _HEAD_BYTES = 27
 _CHECKSUM = slice(22, 26)
-_CONTINUED = 1
+_CONTINUED, _LAST = 1, 4
 _MIRRORED = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
 
 
@@ -41,6 +41,16 @@ def first_packets(encoded: bytes, count: int) -> list[bytes]:
                     unfinished = []
         position = end
     return packets[:count]
+
+
+def is_cut_off(encoded: bytes) -> bool:
+    """Whether the file ends otherwise than with the whole last page of a stream."""
+    start = encoded.rfind(b"OggS\0")
+    head = encoded[start : start + _HEAD_BYTES]
+    if start < 0 or len(head) < _HEAD_BYTES or not head[5] & _LAST:
+        return True
+    body = start + _HEAD_BYTES + head[26]
+    return body + sum(encoded[start + _HEAD_BYTES : body]) > len(encoded)
 
 
 def _checksum(page: bytes) -> bytes:

@@ -4,8 +4,8 @@
                                                   no: header within limits -> decode -> layout, remembered
     later, if the engine asks: decoded item (kept, or decoded anew) -> prepared arrays
 
-All that is remembered or shared is named by (namespace, key), so tenants never meet. Decoding and preparing
-happen in worker threads. Knows nothing of prompts or of HTTP requests.
+All that is remembered or shared is named by (namespace, key), so tenants never meet. Worker threads prepare,
+and have processes decode. Knows nothing of prompts or of HTTP requests.
 """
 
 import asyncio
@@ -16,17 +16,16 @@ from typing import Any, NamedTuple, Self
 from kvcache.keys import MediaKey, media_key
 from models.processing.base import MediaError, MediaLayout, PreparedMedia, Processing
 from server.errors import Unavailable
-from server.media.audio import decode_audio
 from server.media.decoded import DecodedStore
+from server.media.decoders import BYTES_PER_SAMPLE, Decoders
 from server.media.flights import Flights
-from server.media.image import BYTES_PER_PIXEL, decode_image, read_header
+from server.media.image import BYTES_PER_PIXEL
 from server.media.item import MediaPart, ResolvedMedia
 from server.media.limits import MediaLimits, RequestBudget
 from server.media.named import Name, NamedMedia
 from server.media.source import Encoded, SourceReader, has_data
+from server.media.unreadable import too_slow
 from server.media.workers import Job, Workers
-
-_BYTES_PER_SAMPLE = 8  # float32, in blocks and joined
 
 
 class _Name(NamedTuple):
@@ -66,6 +65,7 @@ class MediaPipeline:
         self._processing = processing
         self._reader = reader or SourceReader()
         self._workers = Workers(self.limits.num_workers, self.limits.decode_timeout_s, self.limits.max_wait_s)
+        self._decoders = Decoders(self.limits, processing)
         self._named = NamedMedia(self.limits.max_named_bytes, self.limits.max_names)
         self._decoded = DecodedStore(self.limits.max_decoded_bytes)
         self._layouts: OrderedDict[_Name, _Known] = OrderedDict()
@@ -84,6 +84,7 @@ class MediaPipeline:
 
     def close(self) -> None:
         self._workers.close()
+        self._decoders.close()
 
     async def _first_sight(self, name: _Name, encoded: _Encoded, reserve_bytes: int) -> _Known:
         decoded = await self._decode(encoded, reserve_bytes)
@@ -116,14 +117,14 @@ class MediaPipeline:
 
     def _decode_in_thread(self, encoded: _Encoded, is_cancelled: Callable[[], bool]) -> _Decoded:
         if encoded.kind == "image":
-            image = decode_image(encoded.data)
+            image = self._decoders.decode_image(encoded.data, is_cancelled)
             layout = self._processing.image_layout(*image.size, encoded.options)
             num_pixels = image.width * image.height
             return _Decoded(image, _Known(layout, num_pixels), num_pixels * BYTES_PER_PIXEL)
-        rate = self._processing.sampling_rate
-        samples = decode_audio(encoded.data, rate, self.limits, is_cancelled)
+        samples = self._decoders.decode_audio(encoded.data, is_cancelled)
         layout = self._processing.audio_layout(len(samples))
-        return _Decoded(samples, _Known(layout, len(samples) / rate), samples.nbytes)
+        seconds = len(samples) / self._processing.sampling_rate
+        return _Decoded(samples, _Known(layout, seconds), samples.nbytes)
 
     async def _prepare(self, name: _Name, encoded: _Encoded) -> PreparedMedia:
         kept = self._decoded.take(name)
@@ -147,8 +148,8 @@ class MediaPipeline:
         """Bytes that decoding takes at most. charge(pixels) is called once they are known; a sound's length
         never is beforehand."""
         if encoded.kind == "audio":
-            return int(self.limits.max_audio_seconds * self._processing.sampling_rate) * _BYTES_PER_SAMPLE
-        job = self._workers.start(lambda _: read_header(encoded.data, self.limits.max_image_pixels))
+            return int(self.limits.max_audio_seconds * self._processing.sampling_rate) * BYTES_PER_SAMPLE
+        job = self._workers.start(lambda is_cancelled: self._decoders.read_header(encoded.data, is_cancelled))
         header = await self._result(job, encoded.kind)
         charge(header.width * header.height)
         return header.decoding_bytes
@@ -157,8 +158,7 @@ class MediaPipeline:
         try:
             return await job.result()
         except TimeoutError:
-            code = "image_parse_error" if kind == "image" else "invalid_audio"
-            raise MediaError(f"The {kind} takes too long to decode.", code) from None
+            raise too_slow(kind) from None
 
     def _recall(self, name: _Name) -> _Known | None:
         known = self._layouts.get(name)
@@ -235,7 +235,8 @@ class RequestMedia:
         reserve_bytes = await pipeline._cost(
             encoded, lambda pixels: self._budget.charge_decoded("image", pixels)
         )
-        known = await pipeline._sightings.join(
+        # Others' flight may have landed while this one's header was read.
+        known = pipeline._layouts.get(name) or await pipeline._sightings.join(
             name, lambda: pipeline._first_sight(name, encoded, reserve_bytes)
         )
         if encoded.kind == "audio":

@@ -19,10 +19,13 @@ import pybase64
 
 from models.processing.base import MediaError
 from server.lane import in_lane
-from server.media.audio import KNOWN_FORMATS
 from server.media.fetch import Fetcher, FetchRules
 from server.media.files import open_file
 from server.media.item import MediaPart
+
+KNOWN_FORMATS = frozenset({"wav", "mp3", "flac", "ogg", "opus", "m4a", "webm"})
+"""What an `input_audio` part may call its data: the published wav and mp3, and as an extension the others.
+The data may be any of them whatever it is called."""
 
 _STRICT = "it is not strict base64: padded, without line breaks or blanks, as `base64 -w0` writes it"
 _SLICE = 1 << 20  # characters decoded at once: a multiple of 4, and about a millisecond

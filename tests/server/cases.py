@@ -169,7 +169,7 @@ CASES: dict[str, Covered | NotApplicable] = {
         "whenever it leaves",
         f"{SERVER}stream_live.py::test_a_client_that_leaves_the_queue_frees_its_place",
         f"{MEDIA}pipeline.py::test_cancelled_alone_lets_everything_go",
-        f"{MEDIA}audio.py::test_cancelling_stops_decoding",
+        f"{MEDIA}decoders.py::test_cancelling_ends_the_process",
         f"{ENGINE}local_client.py::test_cancelling_the_reader_aborts_and_cancels_its_media",
         f"{ENGINE}local_client.py::test_abort_by_id_ends_the_iterator_and_late_aborts_do_nothing",
         f"{ENGINE}loop.py::test_unknown_aborts_are_ignored_and_pings_answered",
@@ -407,6 +407,7 @@ CASES: dict[str, Covered | NotApplicable] = {
     ),
     "H3": _tests(
         "a fault inside ends one request",
+        f"{MEDIA}decoders.py::test_others_are_decoded_while_some_crash",
         f"{ENGINE}loop.py::test_only_the_culprit_fails",
         f"{ENGINE}loop.py::test_a_failure_in_the_middle_of_answers",
         f"{ENGINE}loop.py::test_a_failing_encoder_fails_only_those_who_need_it",
@@ -425,6 +426,7 @@ CASES: dict[str, Covered | NotApplicable] = {
     "H6": _tests(
         "killed, and started again on the same port",
         f"{DOOR}survival.py::test_killed_and_started_again_on_the_same_port",
+        f"{MEDIA}decoders.py::test_none_outlives_a_server_that_is_killed",
     ),
     "H7": _tests(
         "a log that nobody reads, no place for a socket",

@@ -28,7 +28,7 @@ def schema(definition: Any) -> Grammar:
 
 @pytest.fixture
 def trials() -> Iterator[GrammarTrials]:
-    made = GrammarTrials(trial_s=1.5)
+    made = GrammarTrials(trial_s=1.5, wait_s=60)
     yield made
     made.close()
     made.close()
@@ -54,7 +54,8 @@ def test_what_is_wrong_is_said_and_what_is_right_is_nothing(trials: GrammarTrial
 
 def test_what_takes_too_long_is_given_up_while_others_are_answered(trials: GrammarTrials) -> None:
     async def main() -> tuple[str, list[str]]:
-        assert await trials.fault(schema({})) == ""
+        ready = [trials.fault(schema({"minLength": n})) for n in range(2)]  # a process for each
+        assert await asyncio.gather(*ready) == ["", ""]
         endless = asyncio.create_task(trials.fault(schema(ENDLESS)))
         await asyncio.sleep(0)
         others = [await trials.fault(schema({"maxLength": n})) for n in range(3)]
@@ -64,7 +65,7 @@ def test_what_takes_too_long_is_given_up_while_others_are_answered(trials: Gramm
     endless, others = asyncio.run(main())
     assert endless == TOO_COSTLY
     assert others == [""] * 4
-    assert len(trials._idle) == 1, "whoever was busy with it is gone"
+    assert len(trials._workers._idle) == 1, "whoever was busy with it is gone"
 
 
 def test_what_took_too_long_is_tried_again_later(
@@ -91,8 +92,8 @@ def test_what_took_too_long_is_tried_again_later(
 def test_a_process_that_died_is_replaced(trials: GrammarTrials) -> None:
     async def main() -> list[str]:
         found = [await trials.fault(schema({}))]
-        os.kill(trials._idle[0]._process.pid, signal.SIGKILL)
-        trials._idle[0]._process.wait()
+        os.kill(trials._workers._idle[0]._process.pid, signal.SIGKILL)
+        trials._workers._idle[0]._process.wait()
         return [*found, *[await trials.fault(schema({"maxLength": n})) for n in range(2)]]
 
     assert asyncio.run(main()) == [""] * 3
@@ -119,7 +120,7 @@ def test_a_process_that_never_answers_is_not_left_behind(
         return started[-1]
 
     monkeypatch.setattr(subprocess, "Popen", silent)
-    monkeypatch.setattr("server.grammar_trials.START_S", 0.0)
+    monkeypatch.setattr("server.child.START_S", 0.0)
     with pytest.raises(Unavailable):
         asyncio.run(trials.fault(schema({})))
     assert [process.poll() for process in started] == [-signal.SIGKILL]
@@ -128,7 +129,7 @@ def test_a_process_that_never_answers_is_not_left_behind(
 def test_a_grammar_whose_process_was_ended_by_another_is_tried_again(trials: GrammarTrials) -> None:
     async def main() -> str:
         await trials.fault(schema({}))
-        (worker,) = trials._idle
+        (worker,) = trials._workers._idle
         asked = worker.ask
 
         def end_first(*question: Any) -> str:
