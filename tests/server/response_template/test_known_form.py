@@ -9,16 +9,20 @@ from typing import Any
 
 import pytest
 
+from models.checkpoint import Checkpoint
+from server.loading import _read
 from server.reader import Read
 from server.response_template.known_form import KnownForm, known_form
 from server.response_template.reader import TemplateReader
 from server.template import ChatTemplate
 from server.tools.form import TAGGED as TAGS
 from server.tools.grammar import forced_call, strict_calls
+from tests.checkpoints import tiny_llama
 from tests.server.chat_client import chunks, post
 from tests.server.fakes import Bench, chat
 from tests.server.grammar_words import GrammarWords
 from tests.server.response_template import chat_templates as written
+from tests.server.response_template.examples import CHATML
 
 TEMPLATES = {
     name: getattr(written, name)
@@ -221,6 +225,30 @@ def test_a_stream_adds_up_to_the_whole_answer(name: str, is_call: bool) -> None:
     made = choice["message"].get("tool_calls", ())
     assert [call["function"] for call in streamed] == [call["function"] for call in made]
     assert (len(made), choice["finish_reason"]) == ((1, "tool_calls") if is_call else (0, "stop"))
+
+
+@pytest.mark.parametrize("is_list", [True, False], ids=["named", "one"])
+def test_a_checkpoint_is_known_by_its_template_for_tools(is_list: bool, tmp_path: Path) -> None:
+    directory = tiny_llama(tmp_path)
+    path = directory / "tokenizer_config.json"
+    named = [
+        {"name": "default", "template": "{{ messages }}"},
+        {"name": "tool_use", "template": written.NAMED},
+    ]
+    templates = {"chat_template": named if is_list else written.NAMED}
+    path.write_text(json.dumps(json.loads(path.read_text()) | templates))
+    front = _read(Checkpoint.open(str(directory)))
+    assert front.response_template is not None
+    assert front.call_form == known(written.NAMED).form
+    assert all(front.response_template.mentions(mark) for mark in MARKS), "as tokens they would not be shown"
+
+
+def test_a_checkpoint_s_own_response_template_counts_more(tmp_path: Path) -> None:
+    directory = tiny_llama(tmp_path)
+    path = directory / "tokenizer_config.json"
+    told = {"chat_template": written.NAMED, "response_template": CHATML}
+    path.write_text(json.dumps(json.loads(path.read_text()) | told))
+    assert _read(Checkpoint.open(str(directory))).call_form == TAGS
 
 
 FORMS = [name for name in TEMPLATES if name.startswith(("LISTED", "NAMED", "OBJECT"))]
