@@ -111,10 +111,13 @@ class Child:
     def _await_start(self, is_cancelled: IsCancelled) -> None:
         try:
             self._receive(_after(START_S, is_cancelled))
-        except (BrokenPipeError, TimeoutError):
+        except (BrokenPipeError, TimeoutError) as error:
             if is_cancelled():
                 raise TimeoutError from None
-            raise NoChild(f"{self._module} did not start: exit code {self.end()}") from None
+            ended = ChildEnded(self.end())
+            if isinstance(error, BrokenPipeError) and ended.by_others:
+                raise ended from None
+            raise NoChild(f"{self._module} did not start: {ended}") from None
         self._has_started = True
 
     def _send(self, piece: bytes, is_given_up: IsCancelled) -> None:

@@ -20,7 +20,7 @@ from models.processing.base import MediaError
 from server.media.audio_av import AvFile
 from server.media.limits import MediaLimits
 from server.media.ogg import is_cut_off
-from server.media.unreadable import damaged
+from server.media.unreadable import damaged, too_large
 from server.media.vorbis import check_vorbis
 
 _TAKEN = "WAV, FLAC, Ogg or MP3"
@@ -51,8 +51,10 @@ def decode_audio(encoded: bytes, sampling_rate: int, limits: MediaLimits) -> np.
     try:
         with _opened(encoded) as source:
             samples = np.concatenate([*_resampled(_mono(source, limits), source, sampling_rate)])
-    except (MediaError, MemoryError):
+    except MediaError:
         raise
+    except MemoryError:  # FFmpeg's too, which may have no large piece of it
+        raise too_large("audio") from None
     except Exception:  # decoders raise what they like on hostile input
         raise damaged("audio") from None
     return np.ascontiguousarray(samples, np.float32)

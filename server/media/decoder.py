@@ -15,7 +15,6 @@ from server import child_loop
 from server.media.audio import decode_audio
 from server.media.image import decode_image, read_header
 from server.media.limits import MediaLimits
-from server.media.unreadable import too_large
 
 _PIECE_BYTES = 1 << 20
 """Of pixels at once, as much as a pipe holds: a copy of a whole large picture costs three times as much."""
@@ -43,12 +42,9 @@ def answer(question: dict[str, Any], encoded: bytes) -> child_loop.Answer:
                 samples = decode_audio(encoded, sampling_rate, MediaLimits(**limits))
                 return child_loop.Answer(None, samples.nbytes, [samples.data.cast("B")])
     except MediaError as error:
-        refusal = error
-    except MemoryError:
-        refusal = too_large("audio" if task == "audio" else "image")
+        return child_loop.Answer({"message": str(error), "code": error.code})
     except Exception:
         return child_loop.Answer({"fault": traceback.format_exc()})
-    return child_loop.Answer({"message": str(refusal), "code": refusal.code})
 
 
 def _pixels(image: Image.Image) -> child_loop.Answer:

@@ -20,7 +20,7 @@ from PIL import Image, ImageCms
 from models.processing.base import MediaError
 from server.media.colour_profile import without_programs
 from server.media.image_parts import check_parts
-from server.media.unreadable import damaged
+from server.media.unreadable import damaged, too_large
 
 # The limit below is enforced from every header; Pillow's own would only warn, and far too late.
 Image.MAX_IMAGE_PIXELS = None
@@ -99,7 +99,7 @@ def decode_image(encoded: bytes) -> Image.Image:
             image = step(image)
         return _upright(image, orientation)
     except MemoryError:
-        raise
+        raise too_large("image") from None
     except Exception:  # decoders raise what they like on hostile input
         raise damaged("image") from None
 
@@ -109,7 +109,7 @@ def _opened(encoded: bytes) -> Image.Image:
     try:
         return Image.open(io.BytesIO(encoded), formats=(kind,))
     except MemoryError:
-        raise
+        raise too_large("image") from None
     except Exception:
         raise damaged("image") from None
 

@@ -74,7 +74,7 @@ def test_a_decoder_that_ends_is_a_damaged_file_to_its_sender(
     word: bytes, message: str, faulty: Decoders
 ) -> None:
     first = pids(faulty)
-    error = refusal(faulty, word)
+    error = refusal(faulty, word + b"\n" + PICTURE)
     assert message in str(error)
     assert error.code == "image_parse_error"
     assert len(pids(faulty)) == 1, "another is there already"
@@ -103,6 +103,18 @@ def test_what_others_ended_is_asked_again(faulty: Decoders, tmp_path: Path) -> N
     assert faulty.decode_image(b"killed once\n%s\n%s" % (mark, PICTURE), go_on) == decode_image(PICTURE)
     os.kill(*pids(faulty), signal.SIGKILL)
     faulty._pool._idle[0]._process.wait()
+    assert faulty.decode_image(PICTURE, go_on) == decode_image(PICTURE)
+
+
+def test_what_others_ended_while_it_started_is_asked_again(faulty: Decoders) -> None:
+    (child,) = faulty._pool._idle
+    asked = child.ask
+
+    def end_first(*question: Any) -> Any:
+        child._process.kill()
+        return asked(*question)
+
+    child.ask = end_first  # type: ignore[method-assign]
     assert faulty.decode_image(PICTURE, go_on) == decode_image(PICTURE)
 
 
