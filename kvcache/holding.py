@@ -1,5 +1,6 @@
 """What one running sequence holds of the cache, and what it does in the step in flight. Plain data."""
 
+from array import array
 from dataclasses import dataclass, field
 
 from kvcache.chain import BlockChain, CachedBlock
@@ -20,7 +21,7 @@ class Holding:
 
     tokens: TokenSequence
     chain: BlockChain
-    table: list[int]
+    table: "array[int]"  # of int32, which a step copies as they lie
     borrowed: list[CachedBlock]
     num_written: int
     num_staged: int

@@ -1,5 +1,6 @@
 """The questions that a scheduler asks of the cache. Knows owners by number; neither requests nor tensors."""
 
+from array import array
 from collections.abc import Iterable
 from weakref import WeakKeyDictionary
 
@@ -92,7 +93,7 @@ class KVCacheManager:
             self._pool.acquire(block)
         if donor:
             self._refresh(donor.block)
-        table = [*match.blocks, *self._take(num_fresh)]
+        table = array("i", [*match.blocks, *self._take(num_fresh)])
         if donor:
             self._copies.append(BlockCopy(donor.block, table[num_matched]))
         borrowed = [node for node in chain.nodes if node.staged]
@@ -118,7 +119,7 @@ class KVCacheManager:
         num_fresh = max(0, self._num_blocks_for(num_tokens) - len(table))
         if num_fresh > self._pool.num_free:
             return False
-        table += self._take(num_fresh)
+        table.extend(self._take(num_fresh))
         return True
 
     def stage(self, owner: int, num_computed_tokens: int) -> None:
@@ -191,8 +192,8 @@ class KVCacheManager:
         for block in reversed(held.table):
             self._release(block)
 
-    def block_table(self, owner: int) -> list[int]:
-        """Block ids in order. Live: valid until the next call that changes the manager."""
+    def block_table(self, owner: int) -> "array[int]":
+        """Block ids in order, int32. Live: valid until the next call that changes the manager."""
         return self._owners[owner].table
 
     @property

@@ -58,7 +58,7 @@ class TestAllocate:
     def test_grow(self):
         cache = manager(4)
         compute(cache, 1, text(6))
-        table = list(cache.block_table(1))
+        table = cache.block_table(1)[:]
         assert cache.grow(1, 8)
         assert cache.block_table(1) == table
         assert cache.grow(1, 9)
@@ -85,7 +85,7 @@ class TestFree:
     def test_freed_blocks_are_found_until_evicted_tail_first(self):
         cache = manager(4)
         compute(cache, 1, text(14))
-        blocks = list(cache.block_table(1))
+        blocks = cache.block_table(1)[:]
         cache.free(1)
         assert free_order(cache) == [blocks[3], blocks[2], blocks[1], blocks[0]]
         assert cache.match(text(14), b"").num_tokens == 13

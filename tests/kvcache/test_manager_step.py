@@ -60,7 +60,7 @@ class TestStep:
         for owner, tokens in ((1, one), (2, two)):
             assert cache.allocate(owner, tokens, b"", nothing, 8)
             cache.stage(owner, 8)
-        own = list(cache.block_table(2))
+        own = cache.block_table(2)[:]
         assert own != cache.block_table(1)
         cache.check_integrity()
         cache.commit_step()
@@ -80,7 +80,7 @@ class TestStep:
         compute(cache, 1, text(8))
         tokens = text(8)
         assert cache.allocate(2, tokens, b"", PrefixMatch(0, (), False), 8)
-        own = list(cache.block_table(2))
+        own = cache.block_table(2)[:]
         cache.stage(2, 8)
         assert cache.rollback_step() == []
         cache.check_integrity()
