@@ -8,8 +8,10 @@ import torch
 from engine.allocator import return_freed_memory
 from engine.attention.choice import settled
 from engine.config import EngineConfig
+from engine.cuda_graph import CudaRecorder
 from engine.driver import Outbox
 from engine.grammar import GrammarCompiler, Vocabulary
+from engine.graph_check import recorded_steps
 from engine.limits import Limits
 from engine.loop import Engine
 from engine.memory import encoder_cache_bytes, is_out_of_memory, num_blocks
@@ -87,6 +89,11 @@ def around(
             "answer depend on what is computed beside it; the fused layers of the back end native don't"
         )
     return_freed_memory()  # of weights that were packed
+    if config.cuda_graphs and model.device.type == "cuda":
+        # Before the warm-up, which shows whether the device is still of use where recording failed.
+        runner.graphs = recorded_steps(
+            model, runner.attention, runner.pages, config.max_num_seqs, CudaRecorder(model.device)
+        )
     warm_up(runner, blocks)
     engine = Engine(
         runner,

@@ -2,13 +2,26 @@
 
 from collections.abc import Callable
 from collections.abc import Sequence as Seq
+from typing import NamedTuple
 
 import numpy as np
 import torch
 
 from engine.step import StepRow
+from engine.transfer import sent
 from kvcache.encodings import EncodingId
 from models.interface import ForwardBatch, MediaRows
+
+
+class HostBatch(NamedTuple):
+    """A step's rows before they are on the device. ids int64 [rows], positions int64 [axes, rows]."""
+
+    ids: np.ndarray
+    positions: np.ndarray
+    media: list[MediaRows]
+
+    def on(self, device: torch.device) -> ForwardBatch:
+        return ForwardBatch(sent(self.ids, device), sent(self.positions, device), self.media)
 
 
 class BatchAssembler:
@@ -17,12 +30,12 @@ class BatchAssembler:
     encoding: the whole encoder output [num_tokens, encoding_width] of a media, KeyError if it isn't held.
     """
 
-    def __init__(self, encoding: Callable[[EncodingId], torch.Tensor], device: torch.device) -> None:
-        self._encoding, self._device = encoding, device
+    def __init__(self, encoding: Callable[[EncodingId], torch.Tensor]) -> None:
+        self._encoding = encoding
         self._ids = np.empty(0, dtype=np.int64)
         self._positions = np.empty((1, 0), dtype=np.int64)
 
-    def assemble(self, rows: Seq[StepRow]) -> ForwardBatch:
+    def assemble(self, rows: Seq[StepRow]) -> HostBatch:
         num_tokens = sum(row.end - row.start for row in rows)
         self._reserve(rows[0].sequence.request.positions.shape[0], num_tokens)
         media: list[MediaRows] = []
@@ -36,9 +49,7 @@ class BatchAssembler:
                 part = whole[span.offset : span.offset + span.num_tokens]
                 media.append(MediaRows(at + span.start, at + span.end, part))
             at = until
-        ids = torch.from_numpy(self._ids[:num_tokens]).to(self._device)
-        positions = torch.from_numpy(self._positions[:, :num_tokens]).to(self._device)
-        return ForwardBatch(ids, positions, media)
+        return HostBatch(self._ids[:num_tokens], self._positions[:, :num_tokens], media)
 
     def _reserve(self, num_axes: int, num_tokens: int) -> None:
         if len(self._ids) < num_tokens or self._positions.shape[0] != num_axes:

@@ -16,6 +16,8 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     dtype: str = "auto"
     device: str = "auto"
     attention_backend: str = "auto"
+    cuda_graphs: bool = True
+    """Record decode steps on a GPU, where that works."""
     kv_cache_bytes: int = 0
     encoder_cache_bytes: int = 0
     prepared_media_bytes: int = 512 << 20

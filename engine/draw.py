@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from engine.messages import SamplingParams
+from engine.transfer import fetched, sent
 
 COLDEST = 1e-6
 """Temperatures below leave nothing to chance among float32 logits, and would not survive the division: the
@@ -60,19 +61,21 @@ def draw(
 ) -> np.ndarray:
     """`Drawer` in torch's operations, on any device."""
     logits, random = torch.stack(list(rows)), np.array(randoms)
-    temperatures = torch.tensor([p.temperature for p in parameters], dtype=logits.dtype, device=logits.device)
+    device = logits.device
+    temperatures = sent(np.array([p.temperature for p in parameters], np.float32), device)
     scaled = (logits - logits.amax(-1, keepdim=True)) / temperatures[:, None]
     tokens = np.empty(len(parameters), dtype=np.int64)
     limited = [row for row, p in enumerate(parameters) if _is_limited(p, logits.shape[-1])]
     unlimited = [row for row in range(len(parameters)) if row not in set(limited)]
     if unlimited:
-        tokens[unlimited] = _draw_from_all(scaled[unlimited], random[unlimited])
+        tokens[unlimited] = _draw_from_all(scaled[sent(np.array(unlimited), device)], random[unlimited])
     if limited:
-        some = scaled[limited]
+        some = scaled[sent(np.array(limited), device)]
         # The softmax of the best token is 1 / total; unlike a sum, softmax treats a row alike in any batch.
-        totals = (1.0 / some.softmax(-1).amax(-1)).cpu().numpy().astype(np.float64)
+        totals = 1.0 / some.softmax(-1).amax(-1)
         top = some.topk(min(NUM_CANDIDATES, some.shape[-1]))
-        values, ids = top.values.cpu().numpy().astype(np.float64), top.indices.cpu().numpy()
+        totals, values, ids = fetched(totals, top.values, top.indices)
+        values = values.astype(np.float64)
         for i, row in enumerate(limited):
             candidates = Candidates(values[i], ids[i], float(totals[i]), some.shape[-1])
             tokens[row] = _draw_limited(scaled[row], candidates, parameters[row], randoms[row])
@@ -85,7 +88,7 @@ def _is_limited(p: SamplingParams, vocab_size: int) -> bool:
 
 def _draw_from_all(scaled: torch.Tensor, randoms: np.ndarray) -> np.ndarray:
     cumulative = scaled.exp().to(torch.float64).cumsum(-1)
-    targets = torch.from_numpy(randoms).to(cumulative.device)[:, None] * cumulative[:, -1:]
+    targets = sent(randoms, cumulative.device)[:, None] * cumulative[:, -1:]
     return torch.searchsorted(cumulative, targets, right=True)[:, 0].cpu().numpy()
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from engine.messages import TokenLogprobs
+from engine.transfer import fetched, sent
 
 FLOOR = -9999.0
 """Stands for what JSON can't say: a probability of zero."""
@@ -28,14 +29,14 @@ def raw_logprobs(
     rows = [row for row, wish in enumerate(wishes) if wish is not None and row not in skipped]
     if not rows:
         return {}
-    distribution = logits[rows].log_softmax(-1)
-    chosen = distribution.gather(1, torch.from_numpy(tokens[rows]).to(logits.device)[:, None])[:, 0].tolist()
+    distribution = logits[sent(np.array(rows), logits.device)].log_softmax(-1)
+    chosen = distribution.gather(1, sent(tokens[rows], logits.device)[:, None])[:, 0]
     most = max(wishes[row] or 0 for row in rows)
     best = distribution.topk(min(most + _SPARE, distribution.shape[-1]) if most else 0)
-    values, ids = best.values.cpu().numpy(), best.indices.cpu().numpy()
+    chosen, values, ids = fetched(chosen, best.values, best.indices)
     return {
         row: TokenLogprobs(
-            max(chosen[i], FLOOR), _ranked(values[i], ids[i], wishes[row] or 0, int(greedy[row]))
+            max(float(chosen[i]), FLOOR), _ranked(values[i], ids[i], wishes[row] or 0, int(greedy[row]))
         )
         for i, row in enumerate(rows)
     }

@@ -9,6 +9,7 @@ from engine.attention.sdpa import workspace_bytes as sdpa_workspace_bytes
 from engine.attention.triton_kernels.tiles import WORKSPACE_BYTES as TRITON_WORKSPACE_BYTES
 from engine.cgroup import memory_left_bytes
 from engine.config import EngineConfig
+from engine.decode_graphs import row_counts
 from kvcache.pages import kv_block_bytes
 from kvcache.sequence import BLOCK_SIZE
 from models.interface import ServedModel
@@ -22,6 +23,9 @@ CUDA_RESERVE = 0.08
 SAMPLING_BYTES = 36
 """For each logit of a step that draws all its tokens: as it came, scaled, as a weight, and summed up in
 float64."""
+GRAPH_BYTES = 16 << 20
+"""For each number of rows whose decode step is recorded: what the driver keeps of it, and its share of what
+is computed in it. A guess on the safe side, never measured."""
 FEWEST_BLOCKS = 8
 ENCODER_CACHE_BYTES = 256 << 20
 _LARGE_SIDE = 1 << 14
@@ -87,9 +91,10 @@ def _free_bytes(model: ServedModel, config: EngineConfig, longest: int) -> int:
 
 
 def _attention_bytes(model: ServedModel, config: EngineConfig, longest: int, free: int) -> int:
-    """What the back end takes for itself on a GPU."""
+    """What the back end takes for itself on a GPU, and recordings of its steps."""
     if config.attention_backend == "triton":
-        return TRITON_WORKSPACE_BYTES
+        num_graphs = len(row_counts(config.max_num_seqs)) if config.cuda_graphs else 0
+        return TRITON_WORKSPACE_BYTES + num_graphs * GRAPH_BYTES
     return _sdpa_bytes(model, longest, free)
 
 

@@ -9,14 +9,16 @@ from engine.allocator import keep_freed_memory
 from engine.attention.base import AttentionBackend, Chunk
 from engine.attention.choice import choose_backend
 from engine.attention.native import NativeBackend
-from engine.batch import BatchAssembler
+from engine.batch import BatchAssembler, HostBatch
 from engine.config import EngineConfig
+from engine.decode_graphs import DecodeGraphs
 from engine.draw import Drawer, draw
 from engine.native.decoder import NativeDecoder, install_fused
 from engine.native.draw import NativeDraw
 from engine.sampler import sample
 from engine.step import EncodeItem, RowFault, SampledToken, StepRow
 from engine.threads import num_step_threads
+from engine.transfer import sent
 from kvcache.encodings import EncodingId
 from kvcache.match import BlockCopy
 from kvcache.pages import EncodingStore, KVPages
@@ -33,7 +35,8 @@ class Runner:
         self._encodings = EncodingStore()
         # Where a row sees all before it in the last layer, what was not finite in its chunk reaches it.
         self._last_rows_tell = model.attention.windows[-1] is None
-        self._assembler = BatchAssembler(self._encodings.get, model.device)
+        self._assembler = BatchAssembler(self._encodings.get)
+        self.graphs: DecodeGraphs | None = None
 
     @property
     def is_row_invariant(self) -> bool:
@@ -66,22 +69,32 @@ class Runner:
     @torch.inference_mode()
     def execute(self, rows: Seq[StepRow]) -> dict[int, SampledToken | RowFault]:
         chunks = [Chunk(r.start, r.end, r.block_table, r.sequence.request.indivisible) for r in rows]
-        planned = self.attention.plan(chunks)
         batch = self._assembler.assemble(rows)
         ends = np.cumsum([row.end - row.start for row in rows])
-        if len(rows) < ends[-1] and self._last_rows_tell:
-            batch = batch._replace(read=torch.from_numpy(ends - 1).to(self.model.device))
-            ends = np.arange(len(rows)) + 1
-        hidden = self.model.forward(batch, planned)
+        hidden = self.graphs.forward(chunks, batch) if self.graphs else None
+        if hidden is None:
+            hidden, ends = self._launched(chunks, batch, ends)
         faults = _faults(hidden, rows, ends)
         sampling = [index for index, row in enumerate(rows) if row.samples]
         if not sampling:
             return faults
         if len(sampling) < len(hidden):
-            hidden = hidden[torch.from_numpy(ends[sampling] - 1).to(hidden.device)]
+            hidden = hidden[sent(ends[sampling] - 1, hidden.device)]
         sequences = [rows[index].sequence for index in sampling]
         tokens = sample(self.model.logits(hidden), sequences, self._draw)
         return {s.number: token for s, token in zip(sequences, tokens, strict=True)} | faults
+
+    def _launched(
+        self, chunks: Seq[Chunk], batch: HostBatch, ends: np.ndarray
+    ) -> tuple[torch.Tensor, np.ndarray]:
+        """Hidden states, and where each chunk's rows end in them: only its last one is there if that says it
+        all. ends: of each chunk's rows in the batch."""
+        planned, device = self.attention.plan(chunks), self.model.device
+        on_device = batch.on(device)
+        if len(chunks) < ends[-1] and self._last_rows_tell:
+            on_device = on_device._replace(read=sent(ends - 1, device))
+            ends = np.arange(len(chunks)) + 1
+        return self.model.forward(on_device, planned), ends
 
     def drop_encodings(self, encodings: Seq[EncodingId]) -> None:
         for encoding in encodings:
@@ -103,7 +116,8 @@ def _faults(hidden: torch.Tensor, rows: Seq[StepRow], ends: np.ndarray) -> dict[
 
 
 def build_runner(model: ServedModel, config: EngineConfig, num_blocks: int) -> Runner:
-    """Pages of `num_blocks` blocks, the back end asked for, threads and allocator set for the whole process.
+    """Pages of `num_blocks` blocks and one that is nobody's (see `decode_graphs`), the back end asked for,
+    threads and allocator set for the whole process.
 
     ValueError if the settings don't fit the model or the machine.
     """
@@ -112,7 +126,9 @@ def build_runner(model: ServedModel, config: EngineConfig, num_blocks: int) -> R
     if model.device.type == "cpu":
         torch.set_num_threads(num_threads)
     spec = model.attention
-    pages = KVPages(spec.num_layers, num_blocks, spec.num_kv_heads, spec.head_dim, model.dtype, model.device)
+    pages = KVPages(
+        spec.num_layers, num_blocks + 1, spec.num_kv_heads, spec.head_dim, model.dtype, model.device
+    )
     layers = [pages.layer(index) for index in range(spec.num_layers)]
     keys, values = [layer[0] for layer in layers], [layer[1] for layer in layers]
     attention = choose_backend(config.attention_backend, spec, keys, values, num_threads)

@@ -15,6 +15,7 @@ from engine.logits import UnusableLogits, adjust, needs_adjustment
 from engine.logprobs import raw_logprobs
 from engine.request import Sequence
 from engine.step import RowFault, SampledToken
+from engine.transfer import fetched
 
 
 def sample(
@@ -49,8 +50,8 @@ def _best(logits: torch.Tensor) -> tuple[np.ndarray, np.ndarray]:
         table = logits.numpy()
         ids = table.argmax(-1)
         return table[np.arange(len(table)), ids], ids
-    values, places = logits.max(dim=-1)
-    return values.cpu().numpy(), places.cpu().numpy()
+    values, places = fetched(*logits.max(dim=-1))
+    return values, places
 
 
 def _choose(

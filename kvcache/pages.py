@@ -36,6 +36,7 @@ class KVPages:
         device: torch.device | str = "cpu",
         block_size: int = BLOCK_SIZE,
     ) -> None:
+        self.num_blocks = num_blocks
         shape = (num_layers, 2, num_blocks, block_size, num_kv_heads, head_dim)
         self.pages = (
             _untouched_zeros(shape, dtype)

@@ -57,6 +57,7 @@ def engine_config(settings: Settings, model: str) -> EngineConfig:
             num_threads=settings.threads,
             deterministic=settings.deterministic,
             attention_backend=settings.attention_backend,
+            cuda_graphs=settings.cuda_graphs,
             debug=settings.debug,
         )
     except ValueError as error:

@@ -96,6 +96,11 @@ class Settings(BaseModel):
         description="How attention is computed. Auto: native on a CPU that can, triton on a GPU where it "
         "agrees with sdpa at start, else sdpa.",
     )
+    cuda_graphs: bool = Field(
+        True,
+        description="On a GPU with triton attention, launch decode steps as CUDA graphs, if a check at start "
+        "shows that they compute the same.",
+    )
 
     max_model_len: int | None = Field(
         None, ge=16, description="Longest sequence in tokens. Default: the checkpoint's, or what fits."

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
+import torch
 
 from kvcache.sequence import BLOCK_SIZE
 from models.interface import PagedAttention
@@ -50,13 +51,15 @@ def step_ranges(chunks: Sequence[Chunk], window: int | None) -> KeyRanges:
     row = 0
     for chunk in chunks:
         rows = slice(row, row := row + chunk.end - chunk.start)
-        if _spans_within(chunk):
+        if chunk.bidirectional and _spans_within(chunk):
             ranges.first[rows], ranges.until[rows] = key_ranges(chunk, window)
     return ranges
 
 
 def _causal(chunks: Sequence[Chunk], window: int | None) -> KeyRanges:
-    until = np.concatenate([np.arange(c.start + 1, c.end + 1, dtype=np.int32) for c in chunks])
+    sizes = np.array([chunk.end - chunk.start for chunk in chunks])
+    last = np.array([chunk.end for chunk in chunks]) - sizes.cumsum()
+    until = (np.repeat(last, sizes) + np.arange(1, sizes.sum() + 1)).astype(np.int32)
     return KeyRanges(np.zeros_like(until) if window is None else np.maximum(until - window, 0), until)
 
 
@@ -69,26 +72,27 @@ class StepPlan:
 
     def __init__(self, chunks: Sequence[Chunk]) -> None:
         self.chunks = tuple(chunks)
-        sizes = [chunk.end - chunk.start for chunk in self.chunks]
-        self.row_starts: list[int] = [0]
-        for size in sizes:
-            self.row_starts.append(self.row_starts[-1] + size)
+        self.sizes = np.array([chunk.end - chunk.start for chunk in self.chunks])
+        self.row_starts: list[int] = [0, *self.sizes.cumsum().tolist()]
         self.num_rows = self.row_starts[-1]
+
+    @cached_property
+    def tables(self) -> np.ndarray:
+        """int32: every chunk's block table, one behind the other."""
+        return np.concatenate([np.asarray(chunk.block_table, dtype=np.int32) for chunk in self.chunks])
+
+    @cached_property
+    def table_starts(self) -> np.ndarray:
+        """int32 [chunks]: where each one's begins in `tables`."""
+        return np.cumsum([0, *(len(chunk.block_table) for chunk in self.chunks[:-1])], dtype=np.int32)
 
     @cached_property
     def slots(self) -> np.ndarray:
         """int64 [rows]: each row's place, counted in tokens from the start of the pages."""
-        slots = np.empty(self.num_rows, dtype=np.int64)
-        for index, (start, end, table, _) in enumerate(self.chunks):
-            row = self.row_starts[index]
-            if end - start == 1:
-                slots[row] = table[start // BLOCK_SIZE] * BLOCK_SIZE + start % BLOCK_SIZE
-                continue
-            first_block = start // BLOCK_SIZE
-            blocks = np.asarray(table[first_block : -(-end // BLOCK_SIZE)], dtype=np.int64)
-            places = np.arange(start, end) - first_block * BLOCK_SIZE
-            slots[row : row + end - start] = blocks[places // BLOCK_SIZE] * BLOCK_SIZE + places % BLOCK_SIZE
-        return slots
+        before_row = [c.start - row for c, row in zip(self.chunks, self.row_starts, strict=False)]
+        places = np.repeat(before_row, self.sizes) + np.arange(self.num_rows)
+        blocks = self.tables[np.repeat(self.table_starts, self.sizes) + places // BLOCK_SIZE]
+        return blocks.astype(np.int64) * BLOCK_SIZE + places % BLOCK_SIZE
 
 
 class AttentionBackend(Protocol):
@@ -97,3 +101,32 @@ class AttentionBackend(Protocol):
     name: str
 
     def plan(self, chunks: Sequence[Chunk]) -> PagedAttention: ...
+
+
+class FixedPlan(Protocol):
+    """A plan for decode steps of one number of rows, in places that never move: what `attention` launches is
+    always the same.
+
+    inputs: int32, what else such a step reads.
+    """
+
+    inputs: list[torch.Tensor]
+
+    @property
+    def attention(self) -> PagedAttention: ...
+
+    def load(self, chunks: Sequence[Chunk], inputs: Sequence[np.ndarray]) -> bool:
+        """Make it the plan of these chunks, of one row each. inputs: int32, of the shapes of the places.
+
+        Doesn't wait for the device. False, and nothing has changed, where there is no room for so many keys.
+        """
+        ...
+
+
+@runtime_checkable
+class FixedBackend(AttentionBackend, Protocol):
+    """A back end whose decode steps can be recorded."""
+
+    def fixed(self, num_rows: int, inputs: Sequence[tuple[int, ...]]) -> FixedPlan:
+        """inputs: shapes of the plan's inputs."""
+        ...

@@ -47,13 +47,11 @@ class NativeBackend:
 
 
 class Sight:
-    """For each row of some chunks, the pages and the range of keys that it sees under one window."""
+    """For each row of a step, the pages and the range of keys that it sees under one window."""
 
-    def __init__(self, chunks: Sequence[Chunk], window: int | None) -> None:
-        tables = [np.asarray(chunk.block_table, dtype=np.int32) for chunk in chunks]
-        begins = np.cumsum([0, *map(len, tables[:-1])], dtype=np.int32)
-        starts = np.repeat(begins, [chunk.end - chunk.start for chunk in chunks])
-        self.struct = self._seen_by(np.concatenate(tables), starts, *step_ranges(chunks, window))
+    def __init__(self, step: StepPlan, window: int | None) -> None:
+        starts = np.repeat(step.table_starts, step.sizes)
+        self.struct = self._seen_by(step.tables, starts, *step_ranges(step.chunks, window))
 
     def of_rows(self, rows: np.ndarray) -> "Sight":
         """What these rows see alone. rows: int64 [n], ascending."""
@@ -77,7 +75,7 @@ class NativeAttention:
     def sight(self, window: int | None) -> Sight:
         """What the step's rows see in layers of this window."""
         if window not in self._sights:
-            self._sights[window] = Sight(self.step.chunks, window)
+            self._sights[window] = Sight(self.step, window)
         return self._sights[window]
 
     def attend(self, layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:

@@ -3,21 +3,20 @@
 A step is planned once, in one copy to the device; the layers then only launch. Importing it needs `triton`.
 """
 
-import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import torch
 
-from engine.attention.base import Chunk, StepPlan
+from engine.attention.base import Chunk, FixedPlan, StepPlan
 from engine.attention.device_buffer import DeviceBuffer
 from engine.attention.triton_kernels import tiles
-from engine.attention.triton_kernels.attend import attend
+from engine.attention.triton_kernels.attend import Items, attend
 from engine.attention.triton_kernels.dialect import INTERPRETED
 from engine.attention.triton_kernels.join import join
 from engine.attention.triton_kernels.write import write
-from engine.attention.triton_plan import Tiles, step_sight, step_tables
+from engine.attention.triton_plan import HostPlan, SightPlan, Tiles, step_sight
 from models.interface import AttentionSpec
 
 DTYPES = (torch.bfloat16, torch.float16, torch.float32)
@@ -49,16 +48,50 @@ class TritonBackend:
         self.weights = torch.empty(rows, spec.num_heads, device=device)
 
     def plan(self, chunks: Sequence[Chunk]) -> "TritonAttention":
-        return TritonAttention(self, StepPlan(chunks))
+        """Valid until the next one is planned: they share a buffer."""
+        plan = self.host_plan(chunks)
+        return self.taken_apart(plan, self.buffer.upload(plan.arrays()))
 
-    def sharing(self, kind: int) -> tuple[int | None, int]:
+    def fixed(self, num_rows: int, inputs: Sequence[tuple[int, ...]]) -> FixedPlan:
+        from engine.attention.fixed_plan import TritonFixedPlan  # made of this back end
+
+        return TritonFixedPlan(self, num_rows, inputs)
+
+    def host_plan(self, chunks: Sequence[Chunk]) -> HostPlan:
+        step = StepPlan(chunks)
+        cut = Tiles(step, [tile.queries for tile in self.tiles], [_kind(chunk) for chunk in step.chunks])
+        kinds = np.unique(cut.kind).tolist()
+        sights = {}
+        for window in dict.fromkeys(self.spec.windows):
+            sight = step_sight(step, window)
+            works = ((kind, work) for kind in kinds for work in cut.work(kind, sight, *self._sharing(kind)))
+            sights[window] = SightPlan(sight, list(works))
+        return HostPlan(step.slots.astype(np.int32), sights, step.tables)
+
+    def taken_apart(
+        self, plan: HostPlan, places: Sequence[torch.Tensor], num_programs: int | None = None
+    ) -> "TritonAttention":
+        """places: on the device, for each of `plan.arrays()`. num_programs: see `Items`; None: one each."""
+        slots, *others, tables = places
+        rest, sights = iter(others), {}
+        for window, (_, launches) in plan.sights.items():
+            sight, launched = next(rest), []
+            for kind, _ in launches:
+                num_items, joins, work = next(rest), next(rest), next(rest)
+                launched.append(
+                    Launch(self.tiles[kind], Items(work, num_items, num_programs or len(work)), joins)
+                )
+            sights[window] = Sight(sight, launched)
+        return TritonAttention(self, slots, sights, tables)
+
+    def _sharing(self, kind: int) -> tuple[int | None, int]:
         """What `Tiles.work` is told of one kind of tile: keys of a part, and part rows of a launch."""
         return tiles.PART_KEYS if self.tiles[kind].parts else None, len(self.parts)
 
 
 class Launch(NamedTuple):
     tile: tiles.Tile
-    items: torch.Tensor
+    items: Items
     joins: torch.Tensor
 
 
@@ -70,31 +103,17 @@ class Sight(NamedTuple):
 
 
 class TritonAttention:
-    """One planned step. Planning the next one ends its validity: they share a buffer."""
+    """One planned step, on the device. slots and tables: see `HostPlan`."""
 
-    def __init__(self, backend: TritonBackend, step: StepPlan) -> None:
-        self.backend, self.step = backend, step
-        plan = Tiles(step, [tile.queries for tile in backend.tiles], [_kind(c) for c in step.chunks])
-        windows = tuple(dict.fromkeys(backend.spec.windows))
-        kinds = np.unique(plan.kind).tolist()
-        arrays = [step.slots.astype(np.int32), step_tables(step.chunks)]
-        launches: dict[int | None, list[tiles.Tile]] = {}
-        for window in windows:
-            sight = step_sight(step, window)
-            arrays.append(sight)
-            launches[window] = []
-            for kind in kinds:
-                work = plan.work(kind, sight, *backend.sharing(kind))
-                arrays += itertools.chain(*work)
-                launches[window] += [backend.tiles[kind]] * len(work)
-        uploaded = iter(backend.buffer.upload(arrays))
-        self._slots, self._tables = next(uploaded), next(uploaded)
-        self._sights = {
-            window: Sight(
-                next(uploaded), [Launch(tile, next(uploaded), next(uploaded)) for tile in launches[window]]
-            )
-            for window in windows
-        }
+    def __init__(
+        self,
+        backend: TritonBackend,
+        slots: torch.Tensor,
+        sights: dict[int | None, Sight],
+        tables: torch.Tensor,
+    ) -> None:
+        self.backend = backend
+        self._slots, self._sights, self._tables = slots, sights, tables
 
     def attend(self, layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         spec = self.backend.spec

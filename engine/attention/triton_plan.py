@@ -4,23 +4,48 @@ Knows neither tensors nor kernels.
 """
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 
-from engine.attention.base import Chunk, StepPlan, step_ranges
+from engine.attention.base import StepPlan, step_ranges
 
 
 class Work(NamedTuple):
-    """The programs of one launch.
+    """What one launch is given, int32.
 
-    items: int32 [n, 8]: first row, rows, begin of the block table, first key, key behind the last, nothing.
-    joins: int32 [joined rows, 4]: row, first part row, number of parts, nothing; where keys aren't shared out
-    there is none. Item i has the part rows from i * queries on.
+    items [n, 8]: first row, rows, begin of the block table, first key, key behind the last, nothing.
+    num_items [1]: n. joins [joined rows, 4]: row, first part row, number of parts, nothing; where keys aren't
+    shared out there is none. Item i has the part rows from i * queries on.
     """
 
-    items: np.ndarray
+    num_items: np.ndarray
     joins: np.ndarray
+    items: np.ndarray
+
+
+class SightPlan(NamedTuple):
+    """A step under one window: what each row sees (see step_sight), and the launches, each with the kind of
+    its tiles."""
+
+    sight: np.ndarray
+    launches: list[tuple[int, Work]]
+
+
+class HostPlan(NamedTuple):
+    """A step before it is on the device. slots: int32 [rows]. tables: see StepPlan. sights: by window."""
+
+    slots: np.ndarray
+    sights: dict[int | None, SightPlan]
+    tables: np.ndarray
+
+    def arrays(self) -> list[np.ndarray]:
+        """All of it, in the order in which `triton_backend` takes it apart."""
+        sights = (
+            [sight, *chain(*(work for _, work in launches))] for sight, launches in self.sights.values()
+        )
+        return [self.slots, *chain(*sights), self.tables]
 
 
 class Tiles:
@@ -30,20 +55,14 @@ class Tiles:
     """
 
     def __init__(self, step: StepPlan, queries: Sequence[int], kinds: Sequence[int]) -> None:
-        self.queries = queries
-        rows, counts, tables, tile_kinds = [], [], [], []
-        table = 0
-        for chunk, row, kind in zip(step.chunks, step.row_starts, kinds, strict=False):
-            size = chunk.end - chunk.start
-            starts = range(0, size, queries[kind])
-            rows += [row + start for start in starts]
-            counts += [min(size - start, queries[kind]) for start in starts]
-            tables += [table] * len(starts)
-            tile_kinds += [kind] * len(starts)
-            table += len(chunk.block_table)
-        self.row, self.count, self.table, self.kind = (
-            np.array(x, dtype=np.int32) for x in (rows, counts, tables, tile_kinds)
-        )
+        self.queries, kind_of = queries, np.array(kinds, dtype=np.int32)
+        most = np.array(queries, dtype=np.int32)[kind_of]
+        num_tiles = -(-step.sizes // most)
+        chunk = np.repeat(np.arange(len(step.chunks)), num_tiles)
+        start = (np.arange(len(chunk)) - (num_tiles.cumsum() - num_tiles)[chunk]) * most[chunk]
+        self.row = np.array(step.row_starts)[chunk] + start
+        self.count = np.minimum(step.sizes[chunk] - start, most[chunk])
+        self.table, self.kind = step.table_starts[chunk], kind_of[chunk]
 
     def work(
         self, kind: int, sight: np.ndarray, part_keys: int | None = None, part_rows: int = 0
@@ -60,7 +79,7 @@ class Tiles:
         mine = self.kind == kind
         tiles = np.stack([x[mine] for x in (self.row, self.count, self.table, first, until)])
         if part_keys is None:
-            return [Work(_fields(8, *tiles), _fields(4, tiles[0, :0]))]
+            return [_work(_fields(8, *tiles), _fields(4, tiles[0, :0]))]
         most = part_rows // self.queries[kind]
         # One part less, since the first may begin with keys that nobody sees.
         part_keys_of = part_keys * -(-(tiles[4] - tiles[3]) // (part_keys * (most - 1)))
@@ -89,17 +108,16 @@ def _shared_out(tiles: np.ndarray, part_keys: np.ndarray, queries: int) -> Work:
     owner = np.repeat(np.arange(len(row)), count)
     within = np.arange(len(owner)) - (np.cumsum(count) - count)[owner]
     part_row = first_item[owner] * queries + within
-    return Work(items, _fields(4, row[owner] + within, part_row, num_parts[owner]))
+    return _work(items, _fields(4, row[owner] + within, part_row, num_parts[owner]))
+
+
+def _work(items: np.ndarray, joins: np.ndarray) -> Work:
+    return Work(np.array([len(items)], dtype=np.int32), joins, items)
 
 
 def step_sight(step: StepPlan, window: int | None) -> np.ndarray:
     """int32 [rows, 2]: each row sees the keys [first, until) of its sequence. ValueError: see key_ranges."""
     return np.stack(step_ranges(step.chunks, window), axis=1)
-
-
-def step_tables(chunks: Sequence[Chunk]) -> np.ndarray:
-    """int32: every chunk's block table, one behind the other."""
-    return np.concatenate([np.asarray(chunk.block_table, dtype=np.int32) for chunk in chunks])
 
 
 def _fields(width: int, *columns: np.ndarray) -> np.ndarray:

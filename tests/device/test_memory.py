@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from engine.attention.device_buffer import DeviceBuffer
+from engine.attention.device_buffer import DeviceBuffer, FixedBuffer
 from kvcache.match import BlockCopy
 from kvcache.pages import KVPages
 from tests.device.devices import DEVICES
@@ -28,6 +28,21 @@ def test_a_plan_stays_until_those_that_read_it_are_done(device: str) -> None:
     for found, plan in zip(read, plans, strict=True):
         for tensor, array in zip(found, plan, strict=True):
             assert np.array_equal(tensor.cpu().numpy(), array)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_fixed_places_take_what_fits(device: str) -> None:
+    buffer = FixedBuffer([(3,), (4, 2), (5,)], torch.device(device))
+    addresses = [place.data_ptr() for place in buffer.places]
+    assert all(address % 16 == addresses[0] % 16 for address in addresses)
+    for sizes in ((3, 4, 5), (1, 2, 0), (3, 1, 2)):
+        first, second, third = (np.arange(size, dtype=np.int32) + 7 * size for size in sizes)
+        assert buffer.upload([first, np.stack([second, -second], 1), third])
+        assert [place.data_ptr() for place in buffer.places] == addresses
+        found = [place[:size].tolist() for place, size in zip(buffer.places, sizes, strict=True)]
+        assert found == [first.tolist(), np.stack([second, -second], 1).tolist(), third.tolist()]
+    assert not buffer.upload([np.zeros(3, np.int32), np.zeros((4, 2), np.int32), np.zeros(6, np.int32)])
+    assert buffer.places[0].tolist() == first.tolist()
 
 
 @pytest.mark.parametrize("device", DEVICES)

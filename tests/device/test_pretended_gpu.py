@@ -2,7 +2,7 @@
 should, by few kernels, and in the room that there is."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import numpy as np
@@ -12,12 +12,17 @@ from PIL import Image
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from engine.attention.triton_backend import TritonBackend
+from engine.attention.triton_kernels import attend, join, write
+from engine.decode_graphs import DecodeStep
+from kvcache.pages import KVPages
 from models import loader
 from models.checkpoint import Checkpoint
 from models.families.qwen_vision import QwenVision
 from models.families.qwen_vision_config import VisionConfig
 from models.interface import EncoderInput, ForwardBatch, MediaRows, ServedModel
 from models.weights import Weights
+from tests.engine.recording import HostWaits, NoWaits
 from tests.live_bytes import LiveBytes
 from tests.proof.families import FAMILIES, directory
 
@@ -138,6 +143,45 @@ def test_a_layer_takes_few_kernels_beside_attention(
             logits(model, [])
     beside = 28  # rotary tables, embedding, final norm, head
     assert kernels.counts.total() <= layers * most + beside, kernels.counts
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_decode_step_never_waits_for_the_device(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else it can't be recorded. Of attention all but the kernels runs."""
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (9, 0))
+    launched: Counter[object] = Counter()
+    for module in (attend, join, write):
+        monkeypatch.setattr(module, "launch", lambda kernel, *_, **__: launched.update([kernel]))
+    with pretended(name, monkeypatch) as model:
+        spec = model.attention
+        pages = KVPages(spec.num_layers, 9, spec.num_kv_heads, spec.head_dim, model.dtype, "cuda")
+        layers = [pages.layer(index) for index in range(spec.num_layers)]
+        backend = TritonBackend(spec, *map(list, zip(*layers, strict=True)))
+        step = DecodeStep(model, backend, 4, 8)
+        with NoWaits():
+            hidden = step.run()
+        assert hidden.is_cuda
+        assert hidden.shape[0] == 4
+    assert launched == dict.fromkeys(launched, spec.num_layers)
+    assert len(launched) == 3
+
+
+@pytest.mark.parametrize(
+    ("wait", "error"),
+    [
+        (torch.Tensor.cpu, HostWaits),
+        (torch.Tensor.nonzero, HostWaits),
+        (lambda x: x[0].item(), HostWaits),
+        (lambda x: x + torch.ones(3).to(x.device), HostWaits),
+        (torch.Tensor.tolist, RuntimeError),  # of the pretended tensors themselves
+    ],
+    ids=["cpu", "nonzero", "item", "constant", "tolist"],
+)
+def test_a_wait_would_be_found(wait: Callable[[torch.Tensor], object], error: type[Exception]) -> None:
+    with FakeTensorMode():
+        x = torch.ones(3, device="cuda")
+        with NoWaits(), pytest.raises(error):
+            wait(x)
 
 
 def test_a_picture_takes_no_more_than_a_card_has_left() -> None:

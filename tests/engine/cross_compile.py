@@ -21,7 +21,15 @@ from engine.attention.triton_kernels import attend, join, tiles, write
 from models.interface import AttentionSpec
 
 TYPES = {torch.bfloat16: "bf16", torch.float16: "fp16", torch.float32: "fp32"}
-POINTERS = {"tables": "i32", "sight": "i32", "work": "i32", "joins": "i32", "slots": "i32", "weights": "fp32"}
+POINTERS = {
+    "tables": "i32",
+    "sight": "i32",
+    "work": "i32",
+    "num_items": "i32",
+    "joins": "i32",
+    "slots": "i32",
+    "weights": "fp32",
+}
 NUMBERS = {"q_stride": "i32", "key_stride": "i32", "value_stride": "i32", "scale": "fp32"}
 
 

@@ -63,7 +63,7 @@ def sdpa_bytes(num_tokens: int) -> int:
 @pytest.mark.parametrize(
     ("backend", "max_model_len", "workspace"),
     [
-        ("triton", 4096, WORKSPACE_BYTES),
+        ("triton", 4096, WORKSPACE_BYTES + 3 * memory.GRAPH_BYTES),
         ("sdpa", 4096, sdpa_bytes(4096)),
         ("sdpa", 1 << 30, None),
     ],
@@ -73,6 +73,7 @@ def test_on_a_gpu_what_is_kept_for_other_uses_is_left_out(
 ) -> None:
     """workspace None: a sequence is no longer than what there is room for."""
     free, total = 1900 << 20, 2000 << 20
+    monkeypatch.setattr(memory, "row_counts", lambda most: [1, 2, most])
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (free, total))
     model: Any = SimpleNamespace(**vars(MODEL) | {"device": torch.device("cuda"), "max_positions": 1 << 30})
     config = EngineConfig(

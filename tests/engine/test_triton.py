@@ -86,8 +86,8 @@ def test_what_exceeds_the_workspace_takes_more_launches_or_longer_parts(monkeypa
     planned = backend.plan(chunks)
     for sight in planned._sights.values():
         for tile, items, _ in sight.launches:
-            assert len(items) * tile.queries <= len(backend.parts)
-    assert [len(items) for _, items, _ in planned._sights[None].launches] == [32, 4, 1]
+            assert len(items.work) * tile.queries <= len(backend.parts)
+    assert [len(items.work) for _, items, _ in planned._sights[None].launches] == [32, 4, 1]
     tight, *_ = attend_all(TritonBackend, spec, chunks, torch.float32, 4)
     torch.testing.assert_close(tight, roomy, rtol=1e-5, atol=2e-6)
 

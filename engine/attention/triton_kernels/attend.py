@@ -6,6 +6,8 @@ are one kernel. Keys are walked in turns that begin at multiples of BLOCK_N, wha
 masked keys add exact zeros, so a row's result doesn't depend on the rows that share its tile.
 """
 
+from typing import NamedTuple
+
 import torch
 import triton
 import triton.language as tl
@@ -29,8 +31,52 @@ def attend_tiles(
     tables,  # int32: block tables, one behind the other
     sight,  # int32 [rows, 2]: the first key a row sees, and the one behind its last
     work,  # int32 [work items, WORK]: first row, rows, begin of the table, first key, key behind the last
+    num_items,  # int32 [1], those of `work` that there are; read with STRIDES only
     q_stride,
     scale,  # times log2(e): powers of two are what the hardware has
+    HEADS: tl.constexpr,
+    KV_HEADS: tl.constexpr,
+    HEAD_DIM: tl.constexpr,
+    BLOCK_Q: tl.constexpr,
+    BLOCK_H: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_D: tl.constexpr,
+    PAGE: tl.constexpr,
+    WORK: tl.constexpr,
+    PARTS: tl.constexpr,
+    STRIDES: tl.constexpr,  # as many programs as there are, not one for each item
+    INTERPRETED: tl.constexpr,
+):
+    # The heads of an item are neighbours, since their keys are; programs without an item come last.
+    kv_head = tl.program_id(0) % KV_HEADS
+    first = tl.program_id(0) // KV_HEADS
+    if STRIDES:
+        for index in range(first, tl.load(num_items), tl.num_programs(0) // KV_HEADS):
+            _attend_item(
+                index, kv_head, q, keys, values, out, weights, tables, sight, work, q_stride, scale,
+                HEADS, KV_HEADS, HEAD_DIM, BLOCK_Q, BLOCK_H, BLOCK_N, BLOCK_D, PAGE, WORK, PARTS, INTERPRETED,
+            )  # fmt: skip
+    else:
+        _attend_item(
+            first, kv_head, q, keys, values, out, weights, tables, sight, work, q_stride, scale,
+            HEADS, KV_HEADS, HEAD_DIM, BLOCK_Q, BLOCK_H, BLOCK_N, BLOCK_D, PAGE, WORK, PARTS, INTERPRETED,
+        )  # fmt: skip
+
+
+@triton.jit
+def _attend_item(
+    index,
+    kv_head,
+    q,
+    keys,
+    values,
+    out,
+    weights,
+    tables,
+    sight,
+    work,
+    q_stride,
+    scale,
     HEADS: tl.constexpr,
     KV_HEADS: tl.constexpr,
     HEAD_DIM: tl.constexpr,
@@ -44,8 +90,7 @@ def attend_tiles(
     INTERPRETED: tl.constexpr,
 ):
     GROUP: tl.constexpr = HEADS // KV_HEADS
-    item = work + tl.program_id(0) * WORK
-    kv_head = tl.program_id(1)
+    item = work + index * WORK
     first_row = tl.load(item)
     num_rows = tl.load(item + 1)
     table = tables + tl.load(item + 2)
@@ -94,7 +139,7 @@ def attend_tiles(
     if PARTS:
         # A row may see nothing of this part: then its weight stays that of nothing.
         total = tl.where(total == 0.0, 1.0, total)
-        part_row = tl.program_id(0).to(tl.int64) * BLOCK_Q + row
+        part_row = tl.cast(index, tl.int64) * BLOCK_Q + row
         tl.store(weights + part_row * HEADS + head, top + tl.log2(total), mask=real)
         places = (part_row * HEADS + head)[:, None] * HEAD_DIM + d[None, :]
     else:
@@ -117,8 +162,18 @@ def constants(spec: AttentionSpec, tile: Tile) -> dict[str, int | bool]:
         "PAGE": BLOCK_SIZE,
         "WORK": WORK_FIELDS,
         "PARTS": tile.parts,
+        "STRIDES": tile.strides,
         "INTERPRETED": INTERPRETED,
     }
+
+
+class Items(NamedTuple):
+    """What a launch works on. work, num_items: see the kernel. num_programs: for each key head; fewer than
+    there are places in `work` only where the tile strides."""
+
+    work: torch.Tensor
+    num_items: torch.Tensor
+    num_programs: int
 
 
 def attend(
@@ -130,19 +185,20 @@ def attend(
     weights: torch.Tensor,
     tables: torch.Tensor,
     sight: torch.Tensor,
-    work: torch.Tensor,
+    items: Items,
 ) -> None:
-    """One program for each item of `work` and key head. out and weights: see the kernel."""
+    """out and weights: see the kernel."""
     launch(
         attend_tiles,
-        (work.shape[0], spec.num_kv_heads),
+        (items.num_programs * spec.num_kv_heads,),
         q,
         *pages,
         out,
         weights,
         tables,
         sight,
-        work,
+        items.work,
+        items.num_items,
         q.stride(0),
         spec.scale * LOG2_E,
         **constants(spec, tile),

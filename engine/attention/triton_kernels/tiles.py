@@ -23,6 +23,13 @@ WORKSPACE_BYTES = 64 << 20
 """For the parts of one launch; a step with more of them takes several launches. Thousands of programs fit in
 it, more than any GPU runs at once."""
 
+FIXED_ITEMS = 1024
+"""Work items of a launch that has to take every step (see `fixed_plan`). Of a step with more, a quarter of a
+million keys, reading them takes longer than launching its kernels one by one."""
+
+FIXED_PROGRAMS = 2048
+"""Programs of such a launch, all key heads together: some times what a large GPU runs at once."""
+
 MIN_DOT = 16
 """The least rows and columns of a matrix product on tensor cores; triton 3.6 takes no less elsewhere."""
 
@@ -34,7 +41,8 @@ a long cached prefix would keep only a handful of programs busy."""
 class Tile(NamedTuple):
     """queries: rows of the step in a tile. heads: places for the query heads of a key head, a power of two.
 
-    keys: in one turn of the loop. parts: whether each tile's keys are shared out and joined afterwards."""
+    keys: in one turn of the loop. parts: whether each tile's keys are shared out and joined afterwards.
+    strides: whether a program may attend several work items, one after another: that takes some registers."""
 
     queries: int
     heads: int
@@ -42,6 +50,7 @@ class Tile(NamedTuple):
     num_warps: int
     num_stages: int
     parts: bool
+    strides: bool = False
 
 
 def power_of_two(at_least: int) -> int:
@@ -57,12 +66,12 @@ def decode_tile(group: int, head_dim: int, dtype: torch.dtype) -> Tile:
     """One row. Few query rows, many keys: bound by reading pages, so several loads are kept in flight."""
     heads = max(power_of_two(group), MIN_DOT)
     if dtype == torch.float32:
-        return Tile(1, heads, *_float32_turns(heads, head_dim), True)
+        return Tile(1, heads, *_float32_turns(heads, head_dim), True, True)
     width = head_width(head_dim)
     crowded = _is_crowded(heads, width)
     # An address that comes from a block table costs the pipeline a stage or two: five give two buffers.
     turns = 32 if width > 128 else 64, 8 if crowded and width > 128 else 4, 4 if crowded else 5
-    return Tile(1, heads, *turns, True)
+    return Tile(1, heads, *turns, True, True)
 
 
 def tail_tile(group: int, head_dim: int, dtype: torch.dtype) -> Tile:

@@ -1,0 +1,208 @@
+"""Recorded decode steps give what launched ones give, whatever was recorded: see `recording` for how that is
+told without a GPU."""
+
+import itertools
+import logging
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip("triton", minversion="3.8")  # older interpreters fail with numpy 2.4
+
+from engine.attention.base import Chunk, FixedBackend
+from engine.attention.triton_kernels import tiles
+from engine.batch import HostBatch
+from engine.config import EngineConfig
+from engine.decode_graphs import DecodeGraphs, DecodeStep, row_counts
+from engine.graph_check import recorded_steps
+from engine.messages import SamplingParams
+from engine.runner import Runner, build_runner
+from engine.step import SampledToken, StepRow
+from models.interface import ForwardBatch, PagedAttention
+from tests.engine.recording import HostWaits, TapeRecording
+from tests.engine.sequences import make_sequence
+from tests.proof.families import model
+
+NUM_BLOCKS = 14
+FAMILIES = ("qwen2", "gemma3_text", "mistral", "qwen2_5_omni", "qwen3_vl")
+STEPS = (
+    (16, 47, 1),
+    (17, 48, 2),
+    (70,),
+)
+"""Lengths of the sequences of each step: fewer than were recorded, as many, over the borders of blocks."""
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Keys are shared out from 32 on, and fewer programs than parts stride over them."""
+    monkeypatch.setattr(tiles, "PART_KEYS", 32)
+    monkeypatch.setattr(tiles, "FIXED_PROGRAMS", 6)
+    monkeypatch.setattr("engine.graph_check.LENGTHS", (40, 1, 17))
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+def triton_runner(name: str) -> Runner:
+    config = EngineConfig(model="", attention_backend="triton", num_threads=1)
+    return build_runner(model(name, "triton"), config, NUM_BLOCKS)
+
+
+def recorded(runner: Runner, most_rows: int) -> DecodeGraphs:
+    graphs = recorded_steps(runner.model, runner.attention, runner.pages, most_rows, TapeRecording)
+    assert graphs is not None
+    return graphs
+
+
+def unchecked(runner: Runner, row_counts: tuple[int, ...]) -> DecodeGraphs:
+    """Each recorded while rows of nobody are loaded."""
+    recorded = {}
+    for num_rows in row_counts:
+        assert isinstance(runner.attention, FixedBackend)
+        step = DecodeStep(runner.model, runner.attention, num_rows, NUM_BLOCKS)
+        step.load(step.padded([], np.empty(0, np.int64), np.empty((step.num_axes, 0), np.int64)))
+        recorded[num_rows] = step, TapeRecording(step.run)
+    return DecodeGraphs(recorded)
+
+
+def step(runner: Runner, lengths: tuple[int, ...], seed: int) -> tuple[list[Chunk], HostBatch]:
+    """Sequences of these lengths, each with its last token to compute, in blocks of their own."""
+    rng = np.random.default_rng(seed)
+    free, chunks = rng.permutation(NUM_BLOCKS).tolist(), []
+    for length in lengths:
+        chunks.append(Chunk(length - 1, length, [free.pop() for _ in range(-(-length // 16))]))
+    num_axes = runner.model.processing.positions(1, (), ()).ids.shape[0]
+    positions = np.array(lengths) - 1 + rng.integers(0, 9, (num_axes, len(lengths)))
+    return chunks, HostBatch(rng.integers(3, 200, len(lengths)), positions, [])
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("name", FAMILIES)
+def test_replays_equal_launches(name: str) -> None:
+    """Hidden states, and all keys and values but those of the block that is nobody's."""
+    runner = triton_runner(name)
+    graphs = unchecked(runner, (1, 4))
+    pages = runner.pages.pages
+    pages.normal_(generator=torch.Generator().manual_seed(5))
+    for seed, lengths in enumerate(STEPS):
+        chunks, batch = step(runner, lengths, seed)
+        before = pages.clone()
+        found = graphs.forward(chunks, batch)
+        assert found is not None
+        found, written = found.clone(), pages.clone()
+        pages.copy_(before)
+        expected = runner.model.forward(batch.on(runner.model.device), runner.attention.plan(chunks))
+        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(written[:, :, :-1], pages[:, :, :-1], rtol=1e-5, atol=1e-5)
+        # Only the places of the step's tokens have changed.
+        changed = (written != before).flatten(4).any(-1).any(0).any(0)
+        slots = {(chunk.block_table[-1], chunk.start % 16) for chunk in chunks}
+        assert {(b, s) for b, s in changed.nonzero().tolist() if b < NUM_BLOCKS} == slots
+
+
+def decoded(runner: Runner) -> list[list[int]]:
+    """Greedy tokens of three sequences of different lengths, one of which joins late."""
+    greedy = SamplingParams(max_tokens=99, temperature=0.0)
+    sequences = [make_sequence(list(range(5, 5 + n)), greedy) for n in (15, 31, 3)]
+    tables = [[0, 1, 2], [3, 4, 5], [6, 7]]
+    tokens: list[list[int]] = [[] for _ in sequences]
+    for turn in range(4):
+        rows = []
+        for sequence, table in list(zip(sequences, tables, strict=True))[: 2 if turn < 2 else 3]:
+            start, end = sequence.num_computed_tokens, len(sequence.tokens)
+            rows.append(StepRow(sequence, start, end, table, True))
+        sampled = runner.execute(rows)
+        for row in rows:
+            result = sampled[row.sequence.number]
+            assert isinstance(result, SampledToken)
+            row.sequence.num_computed_tokens = row.end
+            row.sequence.tokens.append(result.token_id)
+            tokens[sequences.index(row.sequence)].append(result.token_id)
+    return tokens
+
+
+def test_a_runner_decodes_the_same_with_and_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    runner = triton_runner("qwen2")
+    launched = decoded(runner)
+    runner.graphs = recorded(runner, 3)
+    assert runner.graphs.row_counts == [1, 2, 3]
+    replays = []
+    replay = TapeRecording.replay
+    monkeypatch.setattr(TapeRecording, "replay", lambda self: replays.append(1) or replay(self))
+    assert decoded(runner) == launched
+    assert len(replays) == 2, "prompts are launched, steps of one token a row are replayed"
+
+
+def failing(runner: Runner, forward: Callable, caplog: pytest.LogCaptureFixture, why: str) -> None:
+    """Nothing is kept where the model's forward pass is this one, and one line of the log says why."""
+    with pytest.MonkeyPatch.context() as patch, caplog.at_level(logging.INFO):
+        patch.setattr(runner.model, "forward", forward)
+        assert recorded_steps(runner.model, runner.attention, runner.pages, 1, TapeRecording) is None
+    assert len(caplog.records) == 1
+    assert caplog.text.count("CUDA graphs: none, because") == 1
+    assert why in caplog.text
+
+
+def test_a_number_that_was_baked_in_is_found(caplog: pytest.LogCaptureFixture) -> None:
+    runner = triton_runner("qwen2")
+    plain, calls = runner.model.forward, itertools.count()
+
+    def forward(batch: ForwardBatch, attention: PagedAttention) -> torch.Tensor:
+        """Positions by a number that only the host knows."""
+        return plain(batch._replace(positions=batch.positions + 5 * next(calls)), attention)
+
+    failing(runner, forward, caplog, "Disagreement: a replay differs")
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [
+        lambda hidden: hidden * hidden[0, 0].item(),
+        lambda hidden: hidden[hidden[:, 0].nonzero()[:, 0]],
+        lambda hidden: hidden if (hidden > 1e9).any() else hidden + 0,
+    ],
+    ids=["item", "nonzero", "bool"],
+)
+def test_a_forward_pass_that_waits_is_launched(wait: Callable, caplog: pytest.LogCaptureFixture) -> None:
+    runner = triton_runner("qwen2")
+    plain = runner.model.forward
+    failing(runner, lambda *call: wait(plain(*call)), caplog, HostWaits.__name__)
+
+
+def test_a_back_end_that_plans_anew_is_launched(caplog: pytest.LogCaptureFixture) -> None:
+    runner = build_runner(
+        model("qwen2", "sdpa"), EngineConfig(model="", attention_backend="sdpa", num_threads=1), NUM_BLOCKS
+    )
+    failing(runner, runner.model.forward, caplog, "the back end sdpa")
+
+
+@torch.inference_mode()
+def test_what_was_not_recorded_is_left_to_launching(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiles, "FIXED_ITEMS", 3)
+    runner = triton_runner("qwen2")
+    graphs = unchecked(runner, (1, 2))
+
+    def taken(*lengths: int) -> bool:
+        return graphs.forward(*step(runner, lengths, 0)) is not None
+
+    assert taken(20, 30)
+    assert taken(90)
+    assert not taken(90, 20), "four parts where there is room for three"
+    assert not taken(1, 1, 1), "more rows than were recorded"
+    chunks, batch = step(runner, (20,), 0)
+    assert graphs.forward([chunks[0]._replace(start=18)], batch._replace(ids=np.array([1, 2]))) is None
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 5, 8, 9, 64, 100, 256])
+def test_every_number_of_rows_has_a_step_that_wastes_little(most: int) -> None:
+    counts = row_counts(most)
+    assert counts == sorted(set(counts))
+    assert counts[0] == 1
+    assert counts[-1] == most
+    for rows in range(1, most + 1):
+        taken = next(count for count in counts if count >= rows)
+        assert taken < 2 * rows or taken == rows
+    assert len(row_counts(256)) <= 20
