@@ -9,16 +9,22 @@ the read floor the native one reaches. Random weights; the variants alternate, t
 import argparse
 import time
 from collections.abc import Callable
+from typing import Any
 
+import numpy as np
 import torch
 from transformers import Qwen2Config
 
-from engine.attention.base import Chunk
+from engine.attention.base import Chunk, FixedBackend
+from engine.batch import HostBatch
 from engine.config import EngineConfig
+from engine.decode_graphs import DecodeGraphs, Recorder
+from engine.graph_check import recorded_step
 from engine.runner import build_runner
 from models.decoder import Decoder
 from models.decoder_config import DecoderConfig
-from models.interface import PagedAttention
+from models.interface import ForwardBatch, PagedAttention
+from models.processing.text import TextProcessing
 from models.weights import RandomWeights
 
 SIZES = {
@@ -60,9 +66,15 @@ SIZES = {
 class Model:
     """A decoder alone, as a runner takes it."""
 
+    processing = TextProcessing()
+
     def __init__(self, decoder: Decoder) -> None:
         self.decoder, self.attention = decoder, decoder.config.attention
         self.dtype, self.device = decoder.embedding.dtype, decoder.embedding.device
+        self.vocab_size = decoder.config.vocab_size
+
+    def forward(self, batch: ForwardBatch, attention: PagedAttention) -> torch.Tensor:
+        return self.decoder(self.decoder.embed(batch.ids), batch.positions, attention)
 
 
 def weight_bytes(decoder: Decoder) -> int:
@@ -81,13 +93,14 @@ class DecodeStep:
     def __init__(self, decoder: Decoder, backend: str, batch: int, context: int, threads: int) -> None:
         blocks = context // 16 + 1
         config = EngineConfig(model="", attention_backend=backend, num_threads=threads)
-        runner = build_runner(Model(decoder), config, batch * blocks)  # type: ignore[arg-type]
-        self.attention, self._decoder, device = runner.attention, decoder, decoder.embedding.device
+        self._model: Any = Model(decoder)
+        runner = build_runner(self._model, config, batch * blocks)
+        self.attention, self._pages = runner.attention, runner.pages
+        self._graphs: DecodeGraphs | None = None
         self._chunks = [
             Chunk(context, context + 1, range(i * blocks, (i + 1) * blocks)) for i in range(batch)
         ]
-        self._ids = torch.zeros(batch, dtype=torch.int64, device=device)
-        self._positions = torch.full((1, batch), context, device=device)
+        self._batch = HostBatch(np.zeros(batch, np.int64), np.full((1, batch), context), [])
 
     def __call__(self) -> None:
         self.forward(self.plan())
@@ -96,8 +109,26 @@ class DecodeStep:
         return self.attention.plan(self._chunks)
 
     def forward(self, planned: PagedAttention) -> None:
-        hidden = self._decoder(self._decoder.embed(self._ids), self._positions, planned)
-        self._decoder.logits(hidden).argmax(-1)
+        self._choose(self._model.forward(self._batch.on(self._model.device), planned))
+
+    def record(self, record: Recorder) -> None:
+        """So that it can be `replayed`. Raises where it can't, or where that gives other numbers."""
+        if not isinstance(self.attention, FixedBackend):
+            raise ValueError(f"the back end {self.attention.name} plans each step anew")
+        batch = len(self._chunks)
+        self._graphs = DecodeGraphs(
+            {batch: recorded_step(self._model, self.attention, self._pages, batch, record)}
+        )
+
+    def replayed(self) -> None:
+        """As it is called, but launched at once."""
+        assert self._graphs is not None
+        hidden = self._graphs.forward(self._chunks, self._batch)
+        assert hidden is not None
+        self._choose(hidden)
+
+    def _choose(self, hidden: torch.Tensor) -> None:
+        self._model.decoder.logits(hidden).argmax(-1)
 
 
 def fastest(variants: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:

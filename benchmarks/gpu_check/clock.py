@@ -9,6 +9,7 @@ import torch
 
 from benchmarks.decode_floor import fastest
 from benchmarks.gpu_check.plan import Plan
+from engine.cuda_graph import CudaRecorder
 
 Call = Callable[[], object]
 FEWEST, MOST = 3, 200
@@ -41,15 +42,12 @@ class Clock:
         """
         if self.device.type == "cpu":
             return None
-        graph = torch.cuda.CUDAGraph()
         try:
-            _refuse_waits(call)
-            with torch.cuda.graph(graph):
-                call()
+            recording = CudaRecorder(self.device)(call)
         except RuntimeError:
             torch.cuda.synchronize()
             return None
-        return self.seconds(graph.replay)
+        return self.seconds(recording.replay)
 
     def _events(self, call: Call, times: int) -> list[float]:
         marks = [torch.cuda.Event(enable_timing=True) for _ in range(times + 1)]
@@ -59,16 +57,6 @@ class Clock:
             mark.record()
         torch.cuda.synchronize()
         return [a.elapsed_time(b) / 1e3 for a, b in itertools.pairwise(marks)]
-
-
-def _refuse_waits(call: Call) -> None:
-    """RuntimeError if the host waits for the device in it: a recording that fails of that would leave torch's
-    allocator behind in the midst of it."""
-    torch.cuda.set_sync_debug_mode("error")
-    try:
-        call()
-    finally:
-        torch.cuda.set_sync_debug_mode("default")
 
 
 class Limits(NamedTuple):

@@ -35,6 +35,11 @@ SECTIONS = {
     "decode": Section("decode", 4),
     "generate": Section("generate", 4),
     "server": Section("server", 7, {"scale": 0}),
+    "server-launched": Section(
+        "server",
+        3,
+        {"scale": 0, "workloads": ("text",), "settings": {"INTARSIA_CUDA_GRAPHS": "false"}},
+    ),
     "repeat": Section("repeat", 4),
     "server-larger": Section("server", 7, {"scale": 1}),
 }

@@ -3,9 +3,11 @@
 import asyncio
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
+from unittest.mock import patch
 
 from benchmarks.gpu_check.made import checkpoint
 from benchmarks.gpu_check.record import Record
@@ -18,11 +20,21 @@ LOG_LINES = 20
 """Kept of the beginning of a server's log, and of its end."""
 
 
-def measure(work: Work, record: Record, scale: int) -> None:
-    """RuntimeError if a request failed."""
+def measure(
+    work: Work,
+    record: Record,
+    scale: int,
+    workloads: Sequence[str] = (),
+    settings: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """workloads: of the plan's, none for all. settings: variables of the server's environment.
+
+    RuntimeError if a request failed.
+    """
     failed = 0
-    with serving(work, record, scale) as server:
-        for workload in work.plan.workloads:
+    record.add(settings=dict(settings))
+    with patch.dict(os.environ, settings), serving(work, record, scale) as server:
+        for workload in workloads or work.plan.workloads:
             for users in work.plan.users:
                 if not record.time_left_s:
                     record.row("left_out", workload=workload, users=users)

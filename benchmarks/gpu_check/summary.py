@@ -67,7 +67,7 @@ def _attention(found: dict[str, Any]) -> str:
 
 def _decode(found: dict[str, Any]) -> str:
     names = ["size", "batch", "backend", "launched_ms", "graph_ms", "plan_ms", "floor_ms", "kv_ms"]
-    names += ["of_floor", "of_floor_graph"]
+    names += ["of_floor", "of_floor_graph", "graphs"]
     if "cells" not in found:
         return ""
     parts = ["## Decode step", _rows(names, found["cells"])]
@@ -99,8 +99,9 @@ def _server(figures: dict[str, Any]) -> str:
             )
             for cell in found["cells"]
         ]
-        parts.append(f"## Server, {found['scale']}: ready after {found['ready_s']:.1f} s")
-        parts += [line for line in found.get("log", []) if "attention" in line]
+        changed = "".join(f", {key}={value}" for key, value in found["settings"].items())
+        parts.append(f"## Server, {found['scale']}{changed}: ready after {found['ready_s']:.1f} s")
+        parts += [line for line in found.get("log", []) if "attention" in line or "CUDA graphs" in line]
         parts.append(_rows([*names, "to_generate"] if is_peers else names, rows))
     return "\n\n".join(parts)
 

@@ -68,6 +68,7 @@ def test_summary_tells_of_every_section(found):
         "## Attention",
         "## Decode step",
         "## Server, tiny",
+        "## Server, tiny, INTARSIA_CUDA_GRAPHS=false",
         "## The same picture three times",
     ]
 
