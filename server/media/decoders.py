@@ -66,15 +66,20 @@ class Decoders:
             raise too_slow(kind) from None
         except ChildEnded as ended:
             logger.warning("a decoder ended at an %s that it was sent: %s", kind, ended)
+            if ended.by_others:  # twice: memory runs out for all, and the file may be as good as any
+                raise _unavailable() from None
             raise damaged(kind) from None
         except NoChild as error:
             logger.error("nothing can be decoded: %s", error)
-            raise Unavailable(
-                "Pictures and sounds can't be read now; try again shortly.", code="server_unavailable"
-            ) from None
+            raise _unavailable() from None
         if isinstance(answer.head, dict):
             raise _failure(answer.head)
         return answer
+
+
+def _unavailable() -> Unavailable:
+    message = "Pictures and sounds can't be read now; try again shortly."
+    return Unavailable(message, code="server_unavailable")
 
 
 def _failure(head: dict[str, str]) -> Exception:

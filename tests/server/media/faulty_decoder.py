@@ -45,6 +45,8 @@ def _decode(encoded: bytes) -> Image.Image:
             print("what libraries say", flush=True)
             os.write(2, b"what else they say")
             encoded = rest
+        case b"killed":
+            os.kill(os.getpid(), signal.SIGKILL)
         case b"killed once":
             mark, _, encoded = rest.partition(b"\n")
             if not os.path.exists(mark):

@@ -101,6 +101,8 @@ def test_cancelling_ends_the_process(faulty: Decoders) -> None:
 def test_what_others_ended_is_asked_again(faulty: Decoders, tmp_path: Path) -> None:
     mark = bytes(tmp_path / "mark")
     assert faulty.decode_image(b"killed once\n%s\n%s" % (mark, PICTURE), go_on) == decode_image(PICTURE)
+    with pytest.raises(Unavailable):
+        faulty.decode_image(b"killed", go_on)
     os.kill(*pids(faulty), signal.SIGKILL)
     faulty._pool._idle[0]._process.wait()
     assert faulty.decode_image(PICTURE, go_on) == decode_image(PICTURE)
