@@ -42,6 +42,11 @@ class BatchAssembler:
         at = 0
         for sequence, start, end, _, _ in rows:
             until = at + end - start
+            if until == at + 1 and start >= sequence.num_prompt_tokens:  # most rows, and no media among them
+                self._ids[at] = sequence.tokens.ids[start]
+                self._positions[:, at] = sequence.answer_position(start)
+                at = until
+                continue
             self._ids[at:until] = sequence.tokens.ids[start:end]
             self._positions[:, at:until] = sequence.positions(start, end)
             for span in sequence.tokens.spans_within(start, end):

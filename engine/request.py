@@ -77,6 +77,10 @@ class Sequence:
     def num_output_tokens(self) -> int:
         return len(self.tokens) - len(self.request.prompt_ids)
 
+    def answer_position(self, at: int) -> int:
+        """On all axes, of a token behind the prompt."""
+        return at + self.request.next_position - len(self.request.prompt_ids)
+
     def positions(self, start: int, end: int) -> np.ndarray:
         """int64 [axes, end - start]: the prompt's table, then one position a generated token, equal on all
         axes."""
@@ -86,5 +90,5 @@ class Sequence:
             return prompt[:, start:end]
         first = max(start, length)
         tail = np.empty((prompt.shape[0], end - first), dtype=np.int64)
-        tail[:] = np.arange(first, end) + (self.request.next_position - length)
+        tail[:] = np.arange(first, end) + (self.answer_position(first) - first)
         return tail if start >= length else np.concatenate([prompt[:, start:], tail], axis=1)

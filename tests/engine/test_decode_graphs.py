@@ -11,9 +11,8 @@ import torch
 
 pytest.importorskip("triton", minversion="3.8")  # older interpreters fail with numpy 2.4
 
-from engine.attention.base import Chunk, FixedBackend
+from engine.attention.base import FixedBackend
 from engine.attention.triton_kernels import tiles
-from engine.batch import HostBatch
 from engine.config import EngineConfig
 from engine.decode_graphs import DecodeGraphs, DecodeStep, row_counts
 from engine.graph_check import recorded_steps
@@ -21,18 +20,12 @@ from engine.messages import SamplingParams
 from engine.runner import Runner, build_runner
 from engine.step import SampledToken, StepRow
 from models.interface import ForwardBatch, PagedAttention
+from tests.engine.graph_steps import NUM_BLOCKS, check_replays, some_step
 from tests.engine.recording import HostWaits, TapeRecording
 from tests.engine.sequences import make_sequence
 from tests.proof.families import model
 
-NUM_BLOCKS = 14
 FAMILIES = ("qwen2", "gemma3_text", "mistral", "qwen2_5_omni", "qwen3_vl")
-STEPS = (
-    (16, 47, 1),
-    (17, 48, 2),
-    (70,),
-)
-"""Lengths of the sequences of each step: fewer than were recorded, as many, over the borders of blocks."""
 
 
 @pytest.fixture(autouse=True)
@@ -68,39 +61,11 @@ def unchecked(runner: Runner, row_counts: tuple[int, ...]) -> DecodeGraphs:
     return DecodeGraphs(recorded)
 
 
-def step(runner: Runner, lengths: tuple[int, ...], seed: int) -> tuple[list[Chunk], HostBatch]:
-    """Sequences of these lengths, each with its last token to compute, in blocks of their own."""
-    rng = np.random.default_rng(seed)
-    free, chunks = rng.permutation(NUM_BLOCKS).tolist(), []
-    for length in lengths:
-        chunks.append(Chunk(length - 1, length, [free.pop() for _ in range(-(-length // 16))]))
-    num_axes = runner.model.processing.positions(1, (), ()).ids.shape[0]
-    positions = np.array(lengths) - 1 + rng.integers(0, 9, (num_axes, len(lengths)))
-    return chunks, HostBatch(rng.integers(3, 200, len(lengths)), positions, [])
-
-
 @torch.inference_mode()
 @pytest.mark.parametrize("name", FAMILIES)
 def test_replays_equal_launches(name: str) -> None:
-    """Hidden states, and all keys and values but those of the block that is nobody's."""
     runner = triton_runner(name)
-    graphs = unchecked(runner, (1, 4))
-    pages = runner.pages.pages
-    pages.normal_(generator=torch.Generator().manual_seed(5))
-    for seed, lengths in enumerate(STEPS):
-        chunks, batch = step(runner, lengths, seed)
-        before = pages.clone()
-        found = graphs.forward(chunks, batch)
-        assert found is not None
-        found, written = found.clone(), pages.clone()
-        pages.copy_(before)
-        expected = runner.model.forward(batch.on(runner.model.device), runner.attention.plan(chunks))
-        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
-        torch.testing.assert_close(written[:, :, :-1], pages[:, :, :-1], rtol=1e-5, atol=1e-5)
-        # Only the places of the step's tokens have changed.
-        changed = (written != before).flatten(4).any(-1).any(0).any(0)
-        slots = {(chunk.block_table[-1], chunk.start % 16) for chunk in chunks}
-        assert {(b, s) for b, s in changed.nonzero().tolist() if b < NUM_BLOCKS} == slots
+    check_replays(runner, unchecked(runner, (1, 4)), 1e-5)
 
 
 def decoded(runner: Runner) -> list[list[int]]:
@@ -186,13 +151,13 @@ def test_what_was_not_recorded_is_left_to_launching(monkeypatch: pytest.MonkeyPa
     graphs = unchecked(runner, (1, 2))
 
     def taken(*lengths: int) -> bool:
-        return graphs.forward(*step(runner, lengths, 0)) is not None
+        return graphs.forward(*some_step(runner, lengths, 0)) is not None
 
     assert taken(20, 30)
     assert taken(90)
     assert not taken(90, 20), "four parts where there is room for three"
     assert not taken(1, 1, 1), "more rows than were recorded"
-    chunks, batch = step(runner, (20,), 0)
+    chunks, batch = some_step(runner, (20,), 0)
     assert graphs.forward([chunks[0]._replace(start=18)], batch._replace(ids=np.array([1, 2]))) is None
 
 

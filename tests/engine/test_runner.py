@@ -217,6 +217,10 @@ def test_encodings_are_sliced_by_offset_and_laid_at_their_rows() -> None:
     np.testing.assert_array_equal(first.media[0].encoding, values[b"a"][4:6])
     np.testing.assert_array_equal(first.media[1].encoding, values[b"b"][1:4])
     assert second.positions[:, -1].tolist() == [99, 99]
+    pictured.tokens.append(8)
+    runner.execute([StepRow(pictured, 17, 18, [1, 2], True), StepRow(plain, 1, 2, [0], True)])
+    assert model.batches[-1].ids.tolist() == [8, 4]
+    assert model.batches[-1].positions.tolist() == [[100, 1], [100, 1]]
     assert [(m.start, m.end) for m in second.media] == [(0, 2)]
     np.testing.assert_array_equal(second.media[0].encoding, values[b"b"][4:6])
 
