@@ -51,7 +51,9 @@ def told(poor: Door, number: int) -> str | None:
 
 
 def engine_of(poor: Door) -> int:
-    found = subprocess.run(["pgrep", "-P", str(poor.process.pid)], capture_output=True, text=True)
+    found = subprocess.run(
+        ["pgrep", "-P", str(poor.process.pid), "-f", "engine.process"], capture_output=True, text=True
+    )
     return int(found.stdout)
 
 
