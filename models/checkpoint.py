@@ -101,7 +101,7 @@ class Checkpoint:
         jinja = self.path / "chat_template.jinja"
         if jinja.is_file():
             others = (self.path / "additional_chat_templates").glob("*.jinja")
-            return {"default": jinja.read_text("utf-8")} | {p.stem: p.read_text("utf-8") for p in others}
+            return {"default": _read_template(jinja)} | {path.stem: _read_template(path) for path in others}
         for name in ("chat_template.json", "processor_config.json", "tokenizer_config.json"):
             templates = _named_templates((self.read_json(name) or {}).get("chat_template"))
             if "default" in templates:
@@ -160,6 +160,13 @@ def _read_json(path: Path) -> dict[str, Any] | None:
     if not isinstance(content, dict):
         raise CheckpointError(f"{path} holds no JSON object")
     return content
+
+
+def _read_template(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise CheckpointError(f"the chat template {path} can't be read: {error}") from error
 
 
 def _named_templates(value: object) -> dict[str, str]:
