@@ -9,6 +9,7 @@ from engine.allocator import return_freed_memory
 from engine.attention.choice import settled
 from engine.config import EngineConfig
 from engine.cuda_graph import CudaRecorder
+from engine.decode_graphs import Recorder
 from engine.driver import Outbox
 from engine.grammar import GrammarCompiler, Vocabulary
 from engine.graph_check import recorded_steps
@@ -89,11 +90,9 @@ def around(
             "answer depend on what is computed beside it; the fused layers of the back end native don't"
         )
     return_freed_memory()  # of weights that were packed
-    if config.cuda_graphs and model.device.type == "cuda":
+    if record := recorder(config, model.device):
         # Before the warm-up, which shows whether the device is still of use where recording failed.
-        runner.graphs = recorded_steps(
-            model, runner.attention, runner.pages, config.max_num_seqs, CudaRecorder(model.device)
-        )
+        runner.graphs = recorded_steps(model, runner.attention, runner.pages, config.max_num_seqs, record)
     warm_up(runner, blocks)
     engine = Engine(
         runner,
@@ -120,3 +119,8 @@ def around(
         vocab_size=model.vocab_size,
     )
     return engine, info
+
+
+def recorder(config: EngineConfig, device: torch.device) -> Recorder | None:
+    """What decode steps are recorded with; None where they are not."""
+    return CudaRecorder(device) if config.cuda_graphs and device.type == "cuda" else None

@@ -5,16 +5,20 @@ import itertools
 import logging
 from collections.abc import Callable, Iterator
 
+import msgspec
 import numpy as np
 import pytest
 import torch
 
 pytest.importorskip("triton", minversion="3.8")  # older interpreters fail with numpy 2.4
 
+from engine.assembly import around, recorder
 from engine.attention.base import FixedBackend
 from engine.attention.triton_kernels import tiles
 from engine.config import EngineConfig
 from engine.decode_graphs import DecodeGraphs, DecodeStep, row_counts
+from engine.driver import Outbox
+from engine.grammar import GrammarCompiler
 from engine.graph_check import recorded_steps
 from engine.messages import SamplingParams
 from engine.runner import Runner, build_runner
@@ -99,6 +103,33 @@ def test_a_runner_decodes_the_same_with_and_without(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(TapeRecording, "replay", lambda self: replays.append(1) or replay(self))
     assert decoded(runner) == launched
     assert len(replays) == 2, "prompts are launched, steps of one token a row are replayed"
+
+
+def test_an_engine_records_at_its_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.assembly.recorder", lambda *_: TapeRecording)
+    config = EngineConfig(
+        model="", attention_backend="triton", num_threads=1, max_num_seqs=2, kv_cache_bytes=1 << 20
+    )
+    engine, _ = around(
+        model("qwen2", "triton"), config, Outbox(Nobody()), GrammarCompiler(lambda: pytest.fail("no grammar"))
+    )
+    runner = engine.runner
+    assert isinstance(runner, Runner)
+    assert runner.graphs is not None
+    assert runner.graphs.row_counts == [1, 2]
+
+
+def test_it_does_on_a_gpu_only_and_where_it_may() -> None:
+    config = EngineConfig(model="")
+    assert recorder(config, torch.device("cpu")) is None
+    assert recorder(msgspec.structs.replace(config, cuda_graphs=False), torch.device("cuda")) is None
+
+
+class Nobody:
+    def receive(self, timeout_s: float) -> list:
+        return []
+
+    def send(self, events: list) -> None: ...
 
 
 def failing(runner: Runner, forward: Callable, caplog: pytest.LogCaptureFixture, why: str) -> None:
