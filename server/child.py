@@ -29,6 +29,10 @@ _PROGRAM = (
     "from importlib import import_module; import_module(module).main(*numbers)"
 )
 
+# Nothing else of the server's own, which holds keys and tokens.
+_ENVIRONMENT = frozenset({"HOME", "LANG", "PATH", "TMPDIR", "TZ"})
+_ENVIRONMENTS = ("DYLD_", "GLIBC_", "LC_", "LD_", "MALLOC_", "MKL_", "OMP_", "OPENBLAS_", "PYTHON")
+
 IsCancelled = Callable[[], bool]
 
 
@@ -71,13 +75,17 @@ class Child:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 bufsize=0,
+                env=_environment(),
+                process_group=0,  # Ctrl-C in a terminal would end one that is still starting, noisily
             )
         except OSError as error:
             raise NoChild(f"{module} can't be started: {error}") from error
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._questions, self._answers = self._process.stdin, self._process.stdout
-        self._module, self._has_started = module, False
+        self._module, self._max_bytes, self._has_started = module, max_bytes, False
+        self.has_answered = False
+        """Before: what an earlier question did to it may show at a later one."""
         os.set_blocking(self._questions.fileno(), False)
         for pipe in (self._questions, self._answers):
             with suppress(OSError, AttributeError):  # a system may have no larger ones, or no more of them
@@ -92,14 +100,16 @@ class Child:
         never came up."""
         if not self._has_started:
             self._await_start(is_cancelled)
-        is_given_up = _after(limit_s, is_cancelled)
+        patience = _Patience.of(limit_s, is_cancelled)
         packed = json.dumps(head).encode()
         try:
-            self._send(LENGTHS.pack(len(packed), len(body)) + packed, is_given_up)
-            self._send(body, is_given_up)
-            return self._receive(is_given_up)
+            self._send(LENGTHS.pack(len(packed), len(body)) + packed, patience)
+            self._send(body, patience)
+            answer = self._receive(patience)
         except BrokenPipeError:
             raise ChildEnded(self.end()) from None
+        self.has_answered = True
+        return answer
 
     def end(self) -> int:
         """Its exit code. May be called again."""
@@ -110,7 +120,7 @@ class Child:
 
     def _await_start(self, is_cancelled: IsCancelled) -> None:
         try:
-            self._receive(_after(START_S, is_cancelled))
+            self._receive(_Patience.of(START_S, is_cancelled))
         except (BrokenPipeError, TimeoutError) as error:
             if is_cancelled():
                 raise TimeoutError from None
@@ -120,37 +130,56 @@ class Child:
             raise NoChild(f"{self._module} did not start: {ended}") from None
         self._has_started = True
 
-    def _send(self, piece: bytes, is_given_up: IsCancelled) -> None:
+    def _send(self, piece: bytes, patience: "_Patience") -> None:
         left = memoryview(piece)
         while left:
-            self._wait(self._questions.fileno(), select.POLLOUT, is_given_up)
+            patience.wait(self._questions.fileno(), select.POLLOUT)
             left = left[os.write(self._questions.fileno(), left) :]
 
-    def _receive(self, is_given_up: IsCancelled) -> Answer:
-        head_bytes, body_bytes = LENGTHS.unpack(self._read(LENGTHS.size, is_given_up).data)
-        head = json.loads(self._read(head_bytes, is_given_up).tobytes())
-        return Answer(head, self._read(body_bytes, is_given_up))
+    def _receive(self, patience: "_Patience") -> Answer:
+        head_bytes, body_bytes = LENGTHS.unpack(self._read(LENGTHS.size, patience).data)
+        if head_bytes + body_bytes > self._max_bytes:  # more than it can have: it is no longer our own
+            raise BrokenPipeError
+        head = json.loads(self._read(head_bytes, patience).tobytes())
+        return Answer(head, self._read(body_bytes, patience))
 
-    def _read(self, num_bytes: int, is_given_up: IsCancelled) -> np.ndarray:
+    def _read(self, num_bytes: int, patience: "_Patience") -> np.ndarray:
         """Straight to where it stays: nothing is copied, or cleared before."""
         array = np.empty(num_bytes, np.uint8)
         left = array.data
         while left:
-            self._wait(self._answers.fileno(), select.POLLIN, is_given_up)
+            patience.wait(self._answers.fileno(), select.POLLIN)
             num_read = os.readv(self._answers.fileno(), [left])
             if not num_read:
                 raise BrokenPipeError
             left = left[num_read:]
         return array
 
-    def _wait(self, descriptor: int, event: int, is_given_up: IsCancelled) -> None:
+
+class _Patience(NamedTuple):
+    until: float
+    """By the monotonic clock."""
+    is_cancelled: IsCancelled
+
+    @classmethod
+    def of(cls, limit_s: float, is_cancelled: IsCancelled) -> "_Patience":
+        return cls(time.monotonic() + limit_s, is_cancelled)
+
+    def wait(self, descriptor: int, event: int) -> None:
+        """TimeoutError when it is at its end, however much there is to read. Who cancels while there is some
+        gets it: that costs less than another process."""
         poll = select.poll()  # select takes no descriptor beyond 1023, and a busy server has more
         poll.register(descriptor, event)
-        while not poll.poll(LOOK_S * 1000):
-            if is_given_up():
+        is_ready = False
+        while not is_ready:
+            is_ready = bool(poll.poll(LOOK_S * 1000))
+            if time.monotonic() >= self.until or (not is_ready and self.is_cancelled()):
                 raise TimeoutError
 
 
-def _after(limit_s: float, is_cancelled: IsCancelled) -> IsCancelled:
-    until = time.monotonic() + limit_s
-    return lambda: time.monotonic() >= until or is_cancelled()
+def _environment() -> dict[str, str]:
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name in _ENVIRONMENT or name.startswith(_ENVIRONMENTS)
+    }

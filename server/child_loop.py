@@ -20,6 +20,8 @@ from typing import Any, BinaryIO, NamedTuple
 LENGTHS = struct.Struct("<IQ")
 _PR_SET_PDEATHSIG = 1
 _OOM_SCORE = "500"
+KEPT_PART = 4
+"""Of `max_bytes`: as much may stay in use after an answer."""
 
 
 class Answer(NamedTuple):
@@ -34,30 +36,41 @@ def run(answer: Callable[[Any, bytes], Answer], parent_pid: int, max_bytes: int,
     """Answer until the parent is gone. What the process has imported by now is all that it should need.
 
     max_bytes: of address space beyond what is in use now. limit_s: of processor time for one answer. Whoever
-    exceeds them gets a MemoryError, or is ended.
+    exceeds them gets a MemoryError, or is ended. Where much memory stays in use after an answer, it was the
+    last one: what libraries lose at one file would be missing for others.
     """
     for number in (signal.SIGINT, signal.SIGTERM):  # which reach whole groups; the server decides when to end
         signal.signal(number, signal.SIG_IGN)
     _die_with(parent_pid)
     questions, answers = _pipes()
-    _limit(resource.RLIMIT_AS, _address_space() + max_bytes)
+    num_bytes = _address_space()
+    _limit(resource.RLIMIT_AS, num_bytes + max_bytes)
     _limit(resource.RLIMIT_CORE, 0)
     with suppress(OSError):  # where memory runs out for all, this process is the one to go
         Path("/proc/self/oom_score_adj").write_text(_OOM_SCORE)
     _send(answers, Answer(None))
     while lengths := questions.read(LENGTHS.size):
-        head_bytes, body_bytes = LENGTHS.unpack(lengths)
-        head, body = json.loads(questions.read(head_bytes)), questions.read(body_bytes)
-        used = resource.getrusage(resource.RUSAGE_SELF)
-        _limit(resource.RLIMIT_CPU, int(used.ru_utime + used.ru_stime) + 1 + limit_s)
-        _send(answers, answer(head, body))
+        _answer_one(answer, lengths, questions, answers, limit_s)
+        if _address_space() > num_bytes + max_bytes // KEPT_PART:
+            return
+
+
+def _answer_one(
+    answer: Callable[[Any, bytes], Answer], lengths: bytes, questions: BinaryIO, answers: int, limit_s: int
+) -> None:
+    """A function of its own, at whose end nothing is left of the question."""
+    head_bytes, body_bytes = LENGTHS.unpack(lengths)
+    head, body = json.loads(questions.read(head_bytes)), questions.read(body_bytes)
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    _limit(resource.RLIMIT_CPU, int(used.ru_utime + used.ru_stime) + 1 + limit_s)
+    _send(answers, answer(head, body))
 
 
 def _pipes() -> tuple[BinaryIO, int]:
     """Standard input and output, to which nobody else can say anything from now on. From here on nobody
     listens to what decoders have to say on their standard error either."""
+    nothing = os.open(os.devnull, os.O_RDWR)  # first: a server without standard error has left room for it
     questions, answers = open(os.dup(0), "rb"), os.dup(1)  # noqa: SIM115
-    nothing = os.open(os.devnull, os.O_RDWR)
     for descriptor in range(3):
         os.dup2(nothing, descriptor)
     return questions, answers

@@ -25,14 +25,25 @@ class ChildPool:
     def ask(
         self, head: Any, body: bytes, limit_s: float, is_cancelled: IsCancelled = lambda: False
     ) -> Answer:
-        """TimeoutError if it takes longer than `limit_s` or is cancelled, ChildEnded if the process ended at
-        it, NoChild if there is none to ask. In all three cases another takes its place."""
+        """TimeoutError if it takes longer than `limit_s` or is cancelled, ChildEnded if a process ended at it
+        that was asked nothing before, NoChild if there is none to ask. In all three cases another takes its
+        place."""
+        child = self._taken()
         try:
-            return self._ask_one(head, body, limit_s, is_cancelled)
-        except ChildEnded as ended:
-            if not ended.by_others:
-                raise
-        return self._ask_one(head, body, limit_s, is_cancelled)
+            try:
+                answer = child.ask(head, body, limit_s, is_cancelled)
+            except ChildEnded as ended:
+                if not (ended.by_others or child.has_answered):
+                    raise
+                child = Child(self._module, self._max_bytes)
+                answer = child.ask(head, body, limit_s, is_cancelled)
+        except BaseException:
+            child.end()
+            self._let_go(None)
+            self._fill()
+            raise
+        self._let_go(child)
+        return answer
 
     def close(self) -> None:
         """End the processes: those that do nothing at once, the others with their answer. What is asked later
@@ -42,18 +53,6 @@ class ChildPool:
             idle, self._idle = self._idle, []
         for child in idle:
             child.end()
-
-    def _ask_one(self, head: Any, body: bytes, limit_s: float, is_cancelled: IsCancelled) -> Answer:
-        child = self._taken()
-        try:
-            answer = child.ask(head, body, limit_s, is_cancelled)
-        except BaseException:
-            child.end()
-            self._let_go(None)
-            self._fill()
-            raise
-        self._let_go(child)
-        return answer
 
     def _taken(self) -> Child:
         with self._lock:
