@@ -1,7 +1,7 @@
-"""Answers of unknown length for clients that speak HTTP/1.0, such as proxies often do.
+"""Answers for clients that speak HTTP/1.0, such as proxies often do, or call it by a number that is none.
 
-They know no chunks (RFC 9112, 6.1): what such a client gets ends where its connection does. uvicorn sends
-chunks to everyone.
+They know no chunks (RFC 9112, 6.1): an answer of unknown length ends where its connection does. Nor do they
+know answers before the answer, `100 Continue` (RFC 9110, 10.1.1). uvicorn sends both to everyone.
 """
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -15,6 +15,8 @@ class UntilClose:
     def __init__(self, app: ASGIApp, cycle: RequestResponseCycle) -> None:
         self._app = app
         self._cycle = cycle
+        cycle.keep_alive = False
+        cycle.waiting_for_100_continue = False
         self._has_length = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -36,6 +36,17 @@ def test_a_stream_is_its_events_and_nothing_else(offer: bytes) -> None:
     assert "".join(chunk["choices"][0]["delta"].get("content") or "" for chunk in chunks) == "Héllo"
 
 
+@pytest.mark.parametrize("version", [b"0.9", b"1.0", b"2.0"])
+def test_nothing_comes_before_or_behind_it(version: bytes) -> None:
+    """Neither `100 Continue` nor an answer to what was sent along: they could not be told from the stream."""
+    fields = b"host: x\r\nconnection: keep-alive\r\nexpect: 100-continue\r\n"
+    data = request(stream=True).replace(b"host: x\r\n", fields).replace(b"HTTP/1.1", b"HTTP/" + version)
+    head, body = answer_to(data + data, Bench())
+    assert head.startswith(b"http/1.1 200")
+    assert body.endswith(b"data: [DONE]\n\n")
+    assert body.count(b"[DONE]") == 1
+
+
 def test_a_failure_in_a_stream_is_told_before_the_end() -> None:
     bench = Bench(lambda _: [*say("Hello")[:3], RequestError("broken", "internal")])
     _, body = answer_to(old(request(stream=True)), bench)
