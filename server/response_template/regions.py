@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 from server.markers import MAX_HELD
 from server.response_template.search_time import SearchTime
 from server.response_template.template import Field, ResponseTemplate
+from server.tools.json_scan import ObjectScanner
 
 _BEHIND = 1024
 """Characters kept of what is done with, for patterns that look back."""
@@ -33,6 +34,17 @@ class Region:
         self.body = ""
         self.closing_text = ""
         self.is_closed = False
+        self._scanner = ObjectScanner() if field.has_json_strings else None
+
+    def add(self, text: str) -> None:
+        self.body += text
+        if self._scanner is not None and not self._scanner.complete:
+            self._scanner.scan(text)
+
+    @property
+    def in_string(self) -> bool:
+        """Whether more text would be part of one of its JSON's strings."""
+        return self._scanner is not None and self._scanner.in_string
 
     @property
     def is_cut(self) -> bool:
@@ -108,6 +120,11 @@ class Regions:
             yield from self._take(mark.match.start() if mark is not None else end)
             if mark is None:
                 return
+            if self._is_quoted(mark):
+                if self._done == len(self._text):
+                    return
+                yield from self._take(max(mark.match.end(), self._done + 1))
+                continue
             num_empty = num_empty + 1 if mark.match.end() == mark.match.start() else 0
             if num_empty > len(self._template.fields):
                 raise ReadingFailed  # it opens and closes on nothing, for ever
@@ -119,6 +136,10 @@ class Regions:
             if mark.opens is not None:
                 self._open = Region(mark.opens, mark.match)
                 yield Event("open", self._open)
+
+    def _is_quoted(self, mark: _Mark) -> bool:
+        """Whether it stands in a string that the open region has begun, up to where it was told of."""
+        return mark.opens is None and self._open is not None and self._open.in_string
 
     def _next_mark(self, at_end: bool) -> tuple[_Mark | None, int]:
         """The first certain delimiter, the longest of those that begin together; and up to where text is
@@ -157,7 +178,7 @@ class Regions:
                 return
             self._open = Region(self._template.leftover)
             yield Event("open", self._open)
-        self._open.body += text
+        self._open.add(text)
         yield Event("text", self._open, text)
 
     def _close(self, match: Any) -> Iterator[Event]:

@@ -38,6 +38,13 @@ class Field:
         return self.content == "text" and self.transform is None
 
     @property
+    def has_json_strings(self) -> bool:
+        """Its text has strings as JSON has them, in which no delimiter is meant as one."""
+        return self.content == "json" and not (
+            self.args.get("string_delims") or self.args.get("allow_non_json")
+        )
+
+    @property
     def is_stripped(self) -> bool:
         return bool(self.args.get("strip", True))
 

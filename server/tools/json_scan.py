@@ -6,8 +6,8 @@ class ObjectScanner:
 
     def __init__(self) -> None:
         self._depth = 0
-        self._in_string = False
         self._escaped = False
+        self.in_string = False
         self.complete = False
 
     def scan(self, text: str) -> int:
@@ -15,11 +15,11 @@ class ObjectScanner:
         for position, char in enumerate(text):
             if self._escaped:
                 self._escaped = False
-            elif self._in_string:
+            elif self.in_string:
                 self._escaped = char == "\\"
-                self._in_string = char != '"'
+                self.in_string = char != '"'
             elif char == '"':
-                self._in_string = True
+                self.in_string = True
             elif char in "{[":
                 self._depth += 1
             elif char in "}]":
