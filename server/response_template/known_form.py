@@ -24,9 +24,10 @@ class KnownForm(NamedTuple):
 
 def known_form(chat_template: str) -> KnownForm | None:
     """None for the form that is read where nothing else is known: objects of JSON between tags."""
-    calls, form = _calls(chat_template)
-    if calls is None:
+    found = _calls(chat_template)
+    if found is None:
         return None
+    calls, form = found
     fields: dict[str, Any] = {"tool_calls": calls, "content": {"content_args": {"strip": False}}}
     for opening, closing in (("[THINK]", "[/THINK]"), ("<think>", "</think>")):
         if opening in chat_template:
@@ -43,14 +44,14 @@ def known_form(chat_template: str) -> KnownForm | None:
 _CHATML = "<|im_start|>assistant\n"
 
 
-def _calls(chat_template: str) -> tuple[Mapping[str, Any] | None, CallForm | None]:
+def _calls(chat_template: str) -> tuple[Mapping[str, Any], CallForm | None] | None:
     if "[TOOL_CALLS]" in chat_template:
         return (_NAMED, _NAMED_FORM) if "[ARGS]" in chat_template else (_LISTED, _LISTED_FORM)
     if "<function=" in chat_template and "<parameter=" in chat_template:
         return _PARAMETERS, None
     if TAGGED.opening not in chat_template and _BARE.search(chat_template):
         return _OBJECT, _OBJECT_FORM
-    return None, TAGGED
+    return None
 
 
 _LISTED = {"open_pattern": r"\s*\[TOOL_CALLS\]", "content": "json"}
@@ -68,16 +69,17 @@ _NAMED_FORM = CallForm("[TOOL_CALLS]", "", joint="[ARGS]")
 """`[TOOL_CALLS]f[ARGS]{}`, of its later ones."""
 
 _OBJECT = {
-    "open_pattern": r"\A\s*(?:<\|python_tag\|>\s*)?(?=\{)",
+    "open_pattern": r'\A\s*(?:<\|python_tag\|>\s*)?(?=\{\s*"(?:name"|parameters"|type"\s*:\s*"function"))',
     "content": "json",
     "transform": {"function": {"name": "{content.name}", "arguments": "{content.parameters}"}},
 }
 _OBJECT_FORM = CallForm("", "", arguments_key="parameters")
-"""`{"name": "f", "parameters": {}}` as the whole answer, of Llama 3. One call, as its template has it."""
+"""`{"name": "f", "parameters": {}}` as the whole answer, of Llama 3. One call, as its template has it. An
+object that begins differently is an answer, and told while it comes."""
 
 _PARAMETERS = {
     "open_pattern": r"\s*(?:<tool_call>\s*)?<function=(?P<name>[^<>\n]+)>",
-    "close_pattern": r"</function>\s*</tool_call>\s*",
+    "close_pattern": r"</function>\s*(?:</tool_call>\s*|(?=<tool_call>|<function=)|\Z)",
     "repeats": True,
     "content": "xml-inline",
     "content_args": {
@@ -86,5 +88,5 @@ _PARAMETERS = {
     },
     "transform": {"function": {"name": "{name}", "arguments": "{content}"}},
 }
-"""`<function=f><parameter=a>...</parameter></function>` between tags, of Qwen's models for code. The tag
-before it is sometimes left out. Every value is text, and becomes what the function's schema says."""
+"""`<function=f><parameter=a>...</parameter></function>` between tags, of Qwen's models for code. The tags
+around it are sometimes left out. Every value is text, and becomes what the function's schema says."""

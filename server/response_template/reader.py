@@ -116,12 +116,19 @@ class TemplateReader:
                 heard.tell(region.field, written(value))
                 return
             calls = [self._call(one) for one in (value if isinstance(value, list) else [value])]
+            if not region.opening_text.strip():
+                self._check_offered(name for name, _ in calls)
         except (ValueError, TimeoutError, RecursionError):
             heard.content += self._answers(region.raw, self._regions.num_done)
             return
         for name, arguments in calls:
             heard.calls.append(new_call(self.num_calls, name, arguments))
             self.num_calls += 1
+
+    def _check_offered(self, names: Iterable[str]) -> None:
+        """Where no mark tells calls from an answer of the same shape, only the functions' names do."""
+        if any(name not in (self._functions or {}) for name in names):
+            raise ValueError("no such function is offered")
 
     def _answers(self, text: str, end: int) -> str:
         """What of `text`, of which `end` is the place in all the text read, is the answer's: the prompt's

@@ -125,7 +125,11 @@ def test_several_calls_and_what_is_said_before_them(name: str, step: int) -> Non
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_a_call_that_is_cut_off_anywhere_is_text(name: str) -> None:
     whole = written_by(TEMPLATES[name], ("weather", {"city": "Bern", "code": "x"}))
-    for length in range(1, len(whole)):
+    tag = "\n</tool_call>"  # without which it is no less whole
+    for length in set(range(1, len(whole))) - {
+        len(whole.removesuffix(tag)),
+        len(whole.removesuffix(tag)) + 1,
+    }:
         found = read(TEMPLATES[name], whole[:length], {length // 2})
         assert (found.content, found.calls) == (whole[:length], ()), whole[:length]
 
@@ -139,6 +143,7 @@ MALFORMED = {
     "no object": ("NAMED", "[TOOL_CALLS]weather[ARGS][1]"),
     "no name at all": ("NAMED", "[TOOL_CALLS][ARGS]{}"),
     "no mark": ("NAMED", "[TOOL_CALLS]weather{}"),
+    "a name that nobody has": ("OBJECT", '{"name": "Bern", "parameters": {"inhabitants": 130000}}'),
     "an object that calls nothing": ("OBJECT", '{"name": "Bern", "days": 3}'),
     "a name that is none": ("OBJECT", '{"name": 7, "parameters": {}}'),
     "two objects": ("OBJECT", '{"name": "weather", "parameters": {}}; {"name": "weather", "parameters": {}}'),
@@ -170,6 +175,38 @@ def test_what_is_no_call_stays_text(name: str, step: int) -> None:
 def test_an_answer_without_calls_is_left_as_it_is(name: str, text: str) -> None:
     for cuts in (set(), set(range(len(text)))):
         assert read(TEMPLATES[name], text, cuts) == Read(text)
+
+
+@pytest.mark.parametrize("name", [name for name in TEMPLATES if not name.startswith("PARAMETERS")])
+@pytest.mark.parametrize("step", STEPS)
+def test_marks_within_arguments_are_none(name: str, step: int) -> None:
+    """Whoever writes a program about calls has them among the arguments."""
+    code = 'a = "{}[TOOL_CALLS]weather[ARGS]{}" \\ [TOOL_CALLS] [{"name": "weather"}]\n"[THINK]'
+    text = written_by(TEMPLATES[name], ("weather", {"code": code}))
+    found = read(TEMPLATES[name], text, set(range(0, len(text), step)))
+    assert (calls_in(found), found.content) == ([("weather", {"code": code})], "")
+
+
+def test_an_object_that_begins_as_no_call_is_told_while_it_comes() -> None:
+    for text in ('{"city": "Bern"}', '{ "type": "object"}', '{"names": []}'):
+        reader = TemplateReader(known(written.OBJECT).template, "", FUNCTIONS)
+        assert reader.push(text).content == text
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("num_calls", [1, 2])
+@pytest.mark.parametrize(
+    "left_out", [("<tool_call>\n",), ("\n</tool_call>",), ("<tool_call>\n", "\n</tool_call>")]
+)
+def test_tags_around_a_tag_for_each_argument_may_be_left_out(
+    left_out: tuple[str, ...], num_calls: int, step: int
+) -> None:
+    calls = [("weather", {"city": "Bern"}), ("time-now_2", {})][:num_calls]
+    text = written_by(written.PARAMETERS, *calls)
+    for tag in left_out:
+        text = text.replace(tag, "")
+    found = read(written.PARAMETERS, text, set(range(0, len(text), step)))
+    assert (calls_in(found), found.content) == (calls, "")
 
 
 def test_python_s_tag_before_an_object() -> None:

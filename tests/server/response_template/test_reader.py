@@ -162,6 +162,34 @@ def test_what_json_can_not_hold_stays_text(kind: str, text: str) -> None:
     assert cast_arguments({"a": text}, {"properties": {"a": {"type": kind}}}) == {"a": text}
 
 
+@pytest.mark.parametrize("step", [1, 3, 10**6])
+@pytest.mark.parametrize("end", ["", "</tool_call>"], ids=["open", "closed"])
+def test_a_mark_in_a_string_is_none(step: int, end: str) -> None:
+    body = {"a": '</tool_call>\\" </tool_call> \\', "b": ["</tool_call>"]}
+    made = json.dumps({"name": "f", "arguments": body})
+    cuts = set(range(0, 200, step))
+    found = read(Example(CHATML, f"a<tool_call>{made}{end}"), cuts)
+    assert message(found)["calls"] == [{"name": "f", "arguments": body}]
+    cut = f"<tool_call>{made}".rpartition("</tool_call>")[0]
+    for text in (cut, cut + "</tool_call>"):  # whose string has no end
+        assert read(Example(CHATML, text), cuts) == Read(text)
+
+
+def test_an_end_of_the_text_within_a_string_is_one() -> None:
+    """Of a pattern that matches nothing but the end, which no text can take."""
+    fields = {"content": {}, "tool_calls": {"open": "<call>", "close_pattern": r"\Z", "content": "json"}}
+    text = '<call>{"name": "f'
+    assert read(Example({"start_anchor": "A", "fields": fields}, text)) == Read(text)
+
+
+def test_what_nothing_but_its_name_marks_as_a_call_must_name_a_function() -> None:
+    field = {"open_pattern": r"\A(?=\{)", "content": "json"}
+    template = {"start_anchor": "A", "fields": {"content": {}, "tool_calls": field}}
+    for name, is_call in (("f", True), ("nobody", False)):
+        found = read(Example(template, json.dumps({"name": name, "arguments": {}})))
+        assert (len(found.calls), not found.content) == (int(is_call), is_call)
+
+
 def test_a_long_integer_keeps_its_digits() -> None:
     assert cast_arguments({"a": "9" * 30}, {"properties": {"a": {"type": "integer"}}}) == {"a": 10**30 - 1}
 
