@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from server.template import ChatTemplate, TemplateError
 
 _PROBE, _ANOTHER = "probe5d1c", "probe90b7"
-_ANY_ID, _SHORT_ID = "call_5d1c90b75d1c90b75d1c90b7", "probe5d1c"
+_ANY_ID, _SHORT_ID = "call_5d1c90b75d1c90b75d1c90b7", "id5d1c90b"
 _MEDIA_PARTS: dict[str, list[dict[str, Any]]] = {
     kind: [
         {"type": kind, kind: kind},

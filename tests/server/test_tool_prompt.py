@@ -51,6 +51,17 @@ def test_a_template_that_wants_nine_characters_gets_them(ids: tuple[str, ...]) -
     assert rendered(written.LISTED, with_calls(*ids)) == shown, "or nothing would be found in the cache"
 
 
+def test_arguments_that_are_no_object_are_not_lost_where_an_id_is_shown() -> None:
+    template = (
+        "{%- for m in messages %}{%- for call in m.tool_calls or [] %}{{ call.id }}"
+        "{%- if call.function.arguments is mapping %}{{ call.function.arguments | tojson }}{%- endif %}"
+        "{%- endfor %}{%- endfor %}"
+    )
+    messages = with_calls("call_1")[:2]
+    messages[1]["tool_calls"][0]["function"]["arguments"] = "no object"
+    assert "no object" in rendered(template, messages)
+
+
 def test_ids_that_a_template_takes_stay() -> None:
     assert '"id": "abcde1234"' in rendered(written.LISTED, with_calls("abcde1234"))
     template = written.LISTED.replace("!= 9", "< 1")
