@@ -42,7 +42,7 @@ def _keys(entries: tuple[str, ...]) -> tuple[str, ...]:
     return entries
 
 
-_ORIGIN = re.compile(r"\*|null|(?P<scheme>[a-z][a-z0-9+.\-]*)://[^\s/?#*@,]+")
+_ORIGIN = re.compile(r"\*|null|file://|(?P<scheme>[a-z][a-z0-9+.\-]*)://[^\s/?#*@,]+")
 _OWN_PORTS = {"http": ":80", "https": ":443"}
 
 
@@ -143,7 +143,8 @@ class Settings(BaseModel):
         ByteSize(1 << 30),
         gt=0,
         description="Request bodies held at once, all together; beyond it 503. A tenant whose "
-        "share of it the others have taken may still send.",
+        "share of it the others have taken may still send: n tenants hold 1 + 1/2 + ... + 1/n times this at "
+        "most.",
     )
     body_timeout: float = Field(60.0, gt=0, description="Seconds in which a whole request must have arrived.")
     send_timeout: float = Field(

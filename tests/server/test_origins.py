@@ -137,7 +137,15 @@ def test_a_head_that_is_refused_before_there_is_a_request(
 
 @pytest.mark.parametrize(
     "origin",
-    ["https://chat.example", "http://localhost:3000", "http://[::1]:8080", "*", "null", "app://obsidian.md"],
+    [
+        "https://chat.example",
+        "http://localhost:3000",
+        "http://[::1]:8080",
+        "*",
+        "null",
+        "app://obsidian.md",
+        "file://",
+    ],
 )
 def test_origins_as_browsers_write_them(origin: str) -> None:
     assert Settings.model_validate({"allowed_origins": [origin]}).allowed_origins == (origin,)
