@@ -40,12 +40,15 @@ refused too, unless `--allow-unknown-fields` is set.
   `transformers` publishes it), if it has one: thoughts and content as they come, each call once it is whole,
   arguments cast to the types of the tool's schema. Text that is not of the template's form is content.
 - Without a response template, a thought is what stands between `<think>` and `</think>`, where the tokenizer
-  has both tokens and the chat template knows them; and a call is read in the form
+  has both tokens and the chat template knows them; and a call is read in the form in which the chat template
+  writes calls: `[TOOL_CALLS]` before a list, or before a name, `[ARGS]` and an object (Mistral); the whole
+  answer as `{"name": ..., "parameters": {...}}`, if that is the name of a function that is offered (Llama 3);
+  `<function=...>` with a tag for each argument (Qwen's models for code); for all others
   `<tool_call>{"name": ..., "arguments": {...}}</tool_call>`. What does not parse is content.
-- A forced tool call, and a `strict` tool, are enforced by a grammar: in the response template's form where
-  that is one object of JSON between two fixed marks, else in the form above, in which only forced calls can
-  be had: `strict` is then refused, and so is a structured answer beside tools. With a grammar for the whole
-  answer there are no thoughts.
+- A forced tool call, and a `strict` tool, are enforced by a grammar, in the form that is read. Where that is
+  a tag for each argument, or in a response template anything but one object of JSON between two fixed marks,
+  it is the last one above, in which only forced calls can be had: `strict` is then refused, and so is a
+  structured answer beside tools. With a grammar for the whole answer there are no thoughts.
 - JSON that a schema forces is written in one way, `{"a": 1, "b": [2]}`: a space after comma and colon, no
   other blanks.
 
