@@ -117,7 +117,8 @@ async def accepted(caller: Caller, cache_salt: str | None, num_choices: int) -> 
     async with state.admission.place(caller.tenant, num_choices):
         state.telemetry.queue_s.observe(time.monotonic() - arrived)
         with state.telemetry.accepted():
-            async with caller.runtime.media.request(namespace(caller.tenant, cache_salt)) as media:
+            salted = namespace(caller.tenant, cache_salt)
+            async with caller.runtime.media.request(salted, caller.tenant) as media:
                 yield media
 
 

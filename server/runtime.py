@@ -32,7 +32,9 @@ class MediaRequest(Protocol):
 
 
 class MediaSource(Protocol):
-    def request(self, namespace: bytes) -> AbstractAsyncContextManager[MediaRequest]: ...
+    def request(self, namespace: bytes, tenant: str) -> AbstractAsyncContextManager[MediaRequest]:
+        """namespace: what is remembered is kept apart by it. tenant: they take turns."""
+        ...
 
     def close(self) -> None:
         """Nothing more is to be resolved or prepared."""

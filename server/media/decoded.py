@@ -6,9 +6,11 @@ them, and they are decoded anew. So nobody waits while holding what another wait
 """
 
 import asyncio
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Any, NamedTuple
+
+from server.turns import Turns
 
 
 class Kept(NamedTuple):
@@ -23,14 +25,14 @@ class DecodedStore:
         self.capacity_bytes = capacity_bytes
         self.used_bytes = 0
         self._kept: OrderedDict[Hashable, Kept] = OrderedDict()
-        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._waiting: Turns[tuple[int, asyncio.Future[None]]] = Turns()
 
-    async def reserve(self, num_bytes: int) -> int:
-        """Wait for room, first come first served. Returns what was reserved: an item larger than all there is
-        gets all there is, and is alone."""
+    async def reserve(self, num_bytes: int, tenant: str = "") -> int:
+        """Wait for room; tenants take turns. Returns what was reserved: an item larger than all there is gets
+        all there is, and is alone."""
         num_bytes = min(num_bytes, self.capacity_bytes)
         granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((num_bytes, granted))
+        self._waiting.append(tenant, (num_bytes, granted))
         self._grant()
         try:
             await granted
@@ -38,7 +40,7 @@ class DecodedStore:
             if granted.done() and not granted.cancelled():
                 self.release(num_bytes)
             else:
-                self._waiting.remove((num_bytes, granted))
+                self._waiting.discard(tenant, (num_bytes, granted))
                 self._grant()
             raise
         return num_bytes
@@ -63,12 +65,12 @@ class DecodedStore:
 
     def _grant(self) -> None:
         while self._waiting:
-            num_bytes, granted = self._waiting[0]
+            num_bytes, granted = self._waiting.first
             while self._kept and self.used_bytes + num_bytes > self.capacity_bytes:
                 self.used_bytes -= self._kept.popitem(last=False)[1].num_bytes
             if self.used_bytes + num_bytes > self.capacity_bytes:
                 return
-            self._waiting.popleft()
+            self._waiting.pop()
             if not granted.cancelled():
                 self.used_bytes += num_bytes
                 granted.set_result(None)

@@ -34,6 +34,8 @@ class _Name(NamedTuple):
 
 
 class _Encoded(NamedTuple):
+    tenant: str
+    """At whose turn it is decoded and prepared."""
     kind: str
     data: bytes
     options: str
@@ -78,9 +80,9 @@ class MediaPipeline:
         """Bytes of decoded media held or being made; 0 when no request is open."""
         return self._decoded.used_bytes
 
-    def request(self, namespace: bytes) -> "RequestMedia":
+    def request(self, namespace: bytes, tenant: str = "") -> "RequestMedia":
         """The media of one request, as an async context manager: what it holds is let go at its end."""
-        return RequestMedia(self, namespace)
+        return RequestMedia(self, namespace, tenant)
 
     def close(self) -> None:
         self._workers.close()
@@ -96,8 +98,10 @@ class MediaPipeline:
 
     async def _decode(self, encoded: _Encoded, reserve_bytes: int) -> _Decoded:
         """Returns the item with its reservation."""
-        reserved = await self._reserve(reserve_bytes)
-        job = self._workers.start(lambda is_cancelled: self._decode_in_thread(encoded, is_cancelled))
+        reserved = await self._reserve(reserve_bytes, encoded.tenant)
+        job = self._workers.start(
+            lambda is_cancelled: self._decode_in_thread(encoded, is_cancelled), encoded.tenant
+        )
         try:
             item, known, num_bytes = await self._result(job, encoded.kind)
         except BaseException:
@@ -108,10 +112,10 @@ class MediaPipeline:
         self.num_decoded += 1
         return _Decoded(item, known, kept)
 
-    async def _reserve(self, num_bytes: int) -> int:
+    async def _reserve(self, num_bytes: int, tenant: str) -> int:
         try:
             async with asyncio.timeout(self.limits.max_wait_s):
-                return await self._decoded.reserve(num_bytes)
+                return await self._decoded.reserve(num_bytes, tenant)
         except TimeoutError:
             raise Unavailable("Too many pictures and sounds are held; try again shortly.") from None
 
@@ -133,7 +137,7 @@ class MediaPipeline:
             item, num_bytes = decoded.item, decoded.num_bytes
         else:
             item, num_bytes = kept
-        job = self._workers.start(lambda _: self._prepare_in_thread(item, encoded))
+        job = self._workers.start(lambda _: self._prepare_in_thread(item, encoded), encoded.tenant)
         job.on_finish(lambda: self._decoded.release(num_bytes))
         prepared = await self._result(job, encoded.kind)
         self.num_prepared += 1
@@ -149,7 +153,9 @@ class MediaPipeline:
         never is beforehand."""
         if encoded.kind == "audio":
             return int(self.limits.max_audio_seconds * self._processing.sampling_rate) * BYTES_PER_SAMPLE
-        job = self._workers.start(lambda is_cancelled: self._decoders.read_header(encoded.data, is_cancelled))
+        job = self._workers.start(
+            lambda is_cancelled: self._decoders.read_header(encoded.data, is_cancelled), encoded.tenant
+        )
         header = await self._result(job, encoded.kind)
         charge(header.width * header.height)
         return header.decoding_bytes
@@ -181,9 +187,9 @@ class RequestMedia:
     """One request's media. Encoded bytes are kept until its end, since a preempted request may need them
     again."""
 
-    def __init__(self, pipeline: MediaPipeline, namespace: bytes) -> None:
+    def __init__(self, pipeline: MediaPipeline, namespace: bytes, tenant: str) -> None:
         self._pipeline = pipeline
-        self._namespace = namespace
+        self._namespace, self._tenant = namespace, tenant
         self._budget = RequestBudget(pipeline.limits)
         self._encoded: dict[bytes, _Encoded] = {}
 
@@ -203,7 +209,7 @@ class RequestMedia:
             raise MediaError(f"This model takes no {part.kind}.", "unsupported_media")
         source = await self._source(part)
         options = part.options if part.options in processing.image_options else ""
-        encoded = _Encoded(part.kind, source.data, options)
+        encoded = _Encoded(self._tenant, part.kind, source.data, options)
         name = _Name(self._namespace, media_key(part.kind, source.digest, processing.fingerprint, options))
         if name.key not in self._encoded:
             self._encoded[name.key] = encoded

@@ -2,8 +2,8 @@
 
 A thread can't be stopped from outside: a piece that is given up on goes on until its next look at
 `is_cancelled`, or its end; what it occupies counts as occupied until then (`Job.on_finish`). A thread that
-overruns its limit is replaced, up to a number of them, and nobody waits for a thread for ever. Threads that
-are still at something do not keep the process from ending.
+overruns its limit is replaced, up to a number of them, and nobody waits for a thread for ever. Tenants take
+turns. Threads that are still at something do not keep the process from ending.
 """
 
 import asyncio
@@ -12,11 +12,11 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
-from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
 from engine.client import EngineDead
 from server.errors import Unavailable
+from server.turns import Turns
 
 Result = TypeVar("Result")
 Work = Callable[[Callable[[], bool]], Result]
@@ -84,6 +84,31 @@ class Job(Generic[Result]):
             self._loop.call_soon_threadsafe(callback)
 
 
+class _Queue:
+    """Between the event loop and the threads."""
+
+    def __init__(self) -> None:
+        self._jobs: Turns[Job[Any]] = Turns()
+        self._changed = threading.Condition()
+        self._is_closed = False
+
+    def put(self, tenant: str, job: Job[Any]) -> None:
+        with self._changed:
+            self._jobs.append(tenant, job)
+            self._changed.notify()
+
+    def get(self) -> Job[Any] | None:
+        """Waits for one. None when it is closed and nothing is left."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._jobs or self._is_closed)
+            return self._jobs.pop() if self._jobs else None
+
+    def close(self) -> None:
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+
+
 class Workers:
     """The threads. `close` once nothing more is to be done.
 
@@ -93,18 +118,18 @@ class Workers:
         self.limit_s = limit_s
         self.wait_s = wait_s
         self._num_workers = num_workers
-        self._queue: SimpleQueue[Job[Any] | None] = SimpleQueue()
+        self._queue = _Queue()
         self._threads: list[_Thread] = []
         self._replaced: list[_Thread] = []
         self._closed = False
 
-    def start(self, work: Work[Result]) -> Job[Result]:
-        """work(is_cancelled) runs in a thread as soon as one is free. EngineDead once they are closed, which
-        they are with the engine they work for."""
+    def start(self, work: Work[Result], tenant: str = "") -> Job[Result]:
+        """work(is_cancelled) runs in a thread as soon as one is free and it is the tenant's turn. EngineDead
+        once they are closed, which they are with the engine they work for."""
         if self._closed:
             raise EngineDead("the engine is gone")
         job = Job(self, work)
-        self._queue.put(job)
+        self._queue.put(tenant, job)
         if len(self._threads) < self._num_workers:
             self._threads.append(_Thread(self._queue))
         return job
@@ -120,16 +145,14 @@ class Workers:
 
     def close(self) -> None:
         """What is queued is still done, unless it was given up on: requests may be waiting for it."""
-        if not self._closed:
-            self._closed = True
-            for _ in range(self._num_workers):
-                self._queue.put(None)
+        self._closed = True
+        self._queue.close()
 
 
 class _Thread(threading.Thread):
-    """Takes jobs until it is given None, or `leaves` is set while it is at one."""
+    """Takes jobs until no more come, or `leaves` is set while it is at one."""
 
-    def __init__(self, queue: SimpleQueue[Job[Any] | None]) -> None:
+    def __init__(self, queue: _Queue) -> None:
         super().__init__(name="media", daemon=True)
         self.leaves = False
         self._queue = queue

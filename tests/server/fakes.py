@@ -171,7 +171,7 @@ class FakeMedia:
         self.closed = False
 
     @asynccontextmanager
-    async def request(self, namespace: bytes) -> AsyncIterator["FakeMedia"]:
+    async def request(self, namespace: bytes, tenant: str) -> AsyncIterator["FakeMedia"]:
         self.num_open += 1
         try:
             yield self

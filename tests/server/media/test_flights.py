@@ -62,6 +62,40 @@ def test_nobody_waits_any_more() -> None:
     asyncio.run(scenario())
 
 
+def test_room_is_given_to_tenants_in_turn() -> None:
+    async def scenario() -> None:
+        store, order = DecodedStore(100), list[str]()
+        await store.reserve(100, "many")
+
+        async def use(tenant: str) -> None:
+            reserved = await store.reserve(100, tenant)
+            order.append(tenant)
+            store.release(reserved)
+
+        waiting = [asyncio.create_task(use(tenant)) for tenant in ("many", "many", "many", "one")]
+        await asyncio.sleep(0)
+        store.release(100)
+        await asyncio.gather(*waiting)
+        assert order == ["many", "one", "many", "many"]
+
+    asyncio.run(scenario())
+
+
+def test_who_leaves_while_room_is_given_is_no_fault() -> None:
+    async def scenario() -> None:
+        store = DecodedStore(100)
+        await store.reserve(100)
+        waiting = asyncio.create_task(store.reserve(1))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        store.release(100)
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        assert store.used_bytes == 0
+
+    asyncio.run(scenario())
+
+
 Step = Callable[[DecodedStore], Awaitable[None]]
 
 
@@ -89,7 +123,8 @@ def test_decoded_store_never_exceeds_its_budget_nor_hangs(steps: list[tuple[int,
         for task, (_, end) in zip(tasks, steps, strict=True):
             if end == "cancel":
                 task.cancel()
-        await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 5)
+        outcomes = await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 5)
+        assert {type(outcome) for outcome in outcomes} <= {type(None), asyncio.CancelledError}
         for name in range(len(steps)):
             store.drop(name)
         assert store.used_bytes == 0

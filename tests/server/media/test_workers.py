@@ -29,6 +29,23 @@ def test_what_is_queued_when_the_threads_are_closed_is_done() -> None:
     assert asyncio.run(run()) == ["True", "queued"]
 
 
+def test_tenants_take_turns() -> None:
+    """One with many pictures keeps no other waiting for all of them."""
+
+    async def run() -> None:
+        workers, holding, order = Workers(1, 20, 20), Holding(), list[str]()
+        held = workers.start(holding, "many")
+        await held._started.wait()
+        jobs = [workers.start(lambda _, n=n: order.append(f"many {n}"), "many") for n in range(3)]
+        jobs += [workers.start(lambda _, name=name: order.append(name), name) for name in ("one", "other")]
+        holding.let_go.set()
+        await asyncio.gather(*(job.result() for job in [held, *jobs]))
+        workers.close()
+        assert order == ["many 0", "one", "other", "many 1", "many 2"]
+
+    asyncio.run(run())
+
+
 def test_what_comes_after_the_threads_are_closed_finds_the_engine_gone() -> None:
     async def run() -> None:
         workers = Workers(1, 1, 1)
