@@ -31,10 +31,15 @@ Recorder = Callable[[Callable[[], torch.Tensor]], Recording]
 """Records what a call sends to the device. The call may be made several times for that."""
 
 
+MOST_ROWS = 256
+"""Larger steps take longer on the device than launching them does, and their keys soon more work items than a
+back end has room for."""
+
+
 def row_counts(most: int) -> list[int]:
-    """Numbers of rows that are recorded, ascending to `most`: from 8 on at most half of one's rows, and from
-    64 on a quarter, are nobody's."""
-    counts = [1]
+    """Numbers of rows that are recorded, ascending to `most` or MOST_ROWS: from 8 on at most half of one's
+    rows, and from 64 on a quarter, are nobody's."""
+    most, counts = min(most, MOST_ROWS), [1]
     while counts[-1] < most:
         last = counts[-1]
         step = last if last < 8 else max(8, (1 << last.bit_length() - 1) // 4)

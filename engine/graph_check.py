@@ -1,6 +1,8 @@
 """Records a model's decode steps at the start, and keeps them only if they compute what launching does."""
 
 import logging
+from collections.abc import Callable
+from collections.abc import Sequence as Seq
 
 import numpy as np
 import torch
@@ -9,6 +11,7 @@ from engine.attention.base import AttentionBackend, Chunk, FixedBackend
 from engine.attention.self_check import TOLERANCES, Disagreement
 from engine.batch import HostBatch
 from engine.decode_graphs import DecodeGraphs, DecodeStep, Padded, Recorder, Recording, row_counts
+from engine.transfer import sent
 from kvcache.pages import KVPages
 from kvcache.sequence import BLOCK_SIZE
 from models.interface import ServedModel
@@ -49,7 +52,7 @@ def recorded_step(
 ) -> tuple[DecodeStep, Recording]:
     """Recorded with rows of nobody, checked with others. Raises what recording does, or Disagreement."""
     step = DecodeStep(model, backend, num_rows, pages.num_blocks - 1)
-    step.load(step.padded([], np.empty(0, np.int64), np.empty((step.num_axes, 0), np.int64)))
+    _load(step, step.padded([], np.empty(0, np.int64), np.empty((step.num_axes, 0), np.int64)))
     recording = record(step.run)
     _check(model, backend, pages, step, recording)
     return step, recording
@@ -65,8 +68,7 @@ def _check(
     padded = _some_rows(step, room, model.vocab_size)
 
     def replayed() -> torch.Tensor:
-        if not step.load(padded):
-            raise Disagreement("there is no room for the keys of the check")
+        _load(step, padded)
         recording.replay()
         return recording.output
 
@@ -74,15 +76,26 @@ def _check(
         batch = HostBatch(padded.ids, padded.positions, []).on(model.device)
         return model.forward(batch, backend.plan(padded.chunks))
 
-    def fill() -> None:
+    def outcome(forward: Callable[[], torch.Tensor]) -> list[torch.Tensor]:
         used.normal_(generator=torch.Generator(model.device).manual_seed(0))
+        return [forward(), *_written(pages, padded.chunks)]
 
-    fill()
-    expected = [launched(), *used.clone()]
-    fill()
-    for one, other in zip(expected, [replayed(), *used], strict=True):
+    for one, other in zip(outcome(launched), outcome(replayed), strict=True):
         _compare(one.float(), other.float(), TOLERANCES[model.dtype])
     used.zero_()
+
+
+def _load(step: DecodeStep, padded: Padded) -> None:
+    if not step.load(padded):
+        raise Disagreement(f"there is no room for the keys of {step.num_rows} rows")
+
+
+def _written(pages: KVPages, chunks: Seq[Chunk]) -> torch.Tensor:
+    """[layers, 2, rows, kv_heads, head_dim]: what each row wrote. A copy of whole blocks would be many times
+    as large, for which a full card has no room."""
+    device = pages.pages.device
+    blocks = sent(np.array([chunk.block_table[-1] for chunk in chunks]), device)
+    return pages.pages[:, :, blocks, sent(np.array([chunk.start for chunk in chunks]) % BLOCK_SIZE, device)]
 
 
 def _some_rows(step: DecodeStep, room: int, vocab_size: int) -> Padded:

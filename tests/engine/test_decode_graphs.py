@@ -16,10 +16,10 @@ from engine.assembly import around, recorder
 from engine.attention.base import FixedBackend
 from engine.attention.triton_kernels import tiles
 from engine.config import EngineConfig
-from engine.decode_graphs import DecodeGraphs, DecodeStep, row_counts
+from engine.decode_graphs import MOST_ROWS, DecodeGraphs, DecodeStep, row_counts
 from engine.driver import Outbox
 from engine.grammar import GrammarCompiler
-from engine.graph_check import recorded_steps
+from engine.graph_check import recorded_step, recorded_steps
 from engine.messages import SamplingParams
 from engine.runner import Runner, build_runner
 from engine.step import SampledToken, StepRow
@@ -27,6 +27,7 @@ from models.interface import ForwardBatch, PagedAttention
 from tests.engine.graph_steps import NUM_BLOCKS, check_replays, some_step
 from tests.engine.recording import HostWaits, TapeRecording
 from tests.engine.sequences import make_sequence
+from tests.live_bytes import LiveBytes
 from tests.proof.families import model
 
 FAMILIES = ("qwen2", "gemma3_text", "mistral", "qwen2_5_omni", "qwen3_vl")
@@ -43,9 +44,9 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def triton_runner(name: str) -> Runner:
+def triton_runner(name: str, num_blocks: int = NUM_BLOCKS) -> Runner:
     config = EngineConfig(model="", attention_backend="triton", num_threads=1)
-    return build_runner(model(name, "triton"), config, NUM_BLOCKS)
+    return build_runner(model(name, "triton"), config, num_blocks)
 
 
 def recorded(runner: Runner, most_rows: int) -> DecodeGraphs:
@@ -142,15 +143,28 @@ def failing(runner: Runner, forward: Callable, caplog: pytest.LogCaptureFixture,
     assert why in caplog.text
 
 
-def test_a_number_that_was_baked_in_is_found(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("only_keys", [False, True])
+def test_a_number_that_was_baked_in_is_found(only_keys: bool, caplog: pytest.LogCaptureFixture) -> None:
     runner = triton_runner("qwen2")
     plain, calls = runner.model.forward, itertools.count()
 
     def forward(batch: ForwardBatch, attention: PagedAttention) -> torch.Tensor:
         """Positions by a number that only the host knows."""
-        return plain(batch._replace(positions=batch.positions + 5 * next(calls)), attention)
+        hidden = plain(batch._replace(positions=batch.positions + 5 * next(calls)), attention)
+        return torch.zeros_like(hidden) if only_keys else hidden
 
     failing(runner, forward, caplog, "Disagreement: a replay differs")
+
+
+@torch.inference_mode()
+def test_the_most_rows_have_room_and_their_check_takes_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A card may have room for its pages and hardly more."""
+    runner = triton_runner("qwen2", 400)
+    monkeypatch.setattr(runner.model, "forward", lambda batch, _: torch.zeros(len(batch.ids), 1))
+    assert isinstance(runner.attention, FixedBackend)
+    with LiveBytes() as live:
+        recorded_step(runner.model, runner.attention, runner.pages, row_counts(1 << 20)[-1], TapeRecording)
+    assert live.peak < 1.25 * runner.pages.pages.nbytes, "views of the pages count as all of them"
 
 
 @pytest.mark.parametrize(
@@ -192,13 +206,13 @@ def test_what_was_not_recorded_is_left_to_launching(monkeypatch: pytest.MonkeyPa
     assert graphs.forward([chunks[0]._replace(start=18)], batch._replace(ids=np.array([1, 2]))) is None
 
 
-@pytest.mark.parametrize("most", [1, 2, 3, 5, 8, 9, 64, 100, 256])
+@pytest.mark.parametrize("most", [1, 2, 3, 5, 8, 9, 64, 100, MOST_ROWS, 1 << 20])
 def test_every_number_of_rows_has_a_step_that_wastes_little(most: int) -> None:
     counts = row_counts(most)
     assert counts == sorted(set(counts))
     assert counts[0] == 1
-    assert counts[-1] == most
-    for rows in range(1, most + 1):
+    assert counts[-1] == min(most, MOST_ROWS)
+    for rows in range(1, counts[-1] + 1):
         taken = next(count for count in counts if count >= rows)
-        assert taken < 2 * rows or taken == rows
-    assert len(row_counts(256)) <= 20
+        assert (taken - rows) / taken < (0.25 if rows > 64 else 0.5)
+    assert len(counts) <= 20
