@@ -14,6 +14,7 @@ COMPILED = """
 import sys
 from engine.attention.self_check import TOLERANCES
 from engine.attention.triton_backend import INTERPRETED
+from engine.attention.triton_kernels import tiles
 from engine.config import EngineConfig
 from engine.cuda_graph import CudaRecorder
 from engine.graph_check import recorded_steps
@@ -23,6 +24,7 @@ from models.loader import load_model
 from tests.engine.graph_steps import NUM_BLOCKS, check_replays
 
 assert not INTERPRETED
+tiles.PART_KEYS, tiles.FIXED_PROGRAMS = 32, 6  # so few blocks: several parts, and programs that stride
 model = load_model(Checkpoint.open(sys.argv[1]), dtype=sys.argv[2], device="cuda")
 runner = build_runner(model, EngineConfig(model="", attention_backend="triton"), NUM_BLOCKS)
 graphs = recorded_steps(model, runner.attention, runner.pages, NUM_BLOCKS, CudaRecorder(model.device))
