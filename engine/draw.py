@@ -65,12 +65,12 @@ def draw(
     temperatures = sent(np.array([p.temperature for p in parameters], np.float32), device)
     scaled = (logits - logits.amax(-1, keepdim=True)) / temperatures[:, None]
     tokens = np.empty(len(parameters), dtype=np.int64)
-    limited = [row for row, p in enumerate(parameters) if _is_limited(p, logits.shape[-1])]
-    unlimited = [row for row in range(len(parameters)) if row not in set(limited)]
-    if unlimited:
-        tokens[unlimited] = _draw_from_all(scaled[sent(np.array(unlimited), device)], random[unlimited])
-    if limited:
-        some = scaled[sent(np.array(limited), device)]
+    is_limited = np.array([_is_limited(p, logits.shape[-1]) for p in parameters])
+    limited, unlimited = np.flatnonzero(is_limited), np.flatnonzero(~is_limited)
+    if len(unlimited):
+        tokens[unlimited] = _draw_from_all(scaled[sent(unlimited, device)], random[unlimited])
+    if len(limited):
+        some = scaled[sent(limited, device)]
         # The softmax of the best token is 1 / total; unlike a sum, softmax treats a row alike in any batch.
         totals = 1.0 / some.softmax(-1).amax(-1)
         top = some.topk(min(NUM_CANDIDATES, some.shape[-1]))
