@@ -5,22 +5,25 @@ always the same, and all that a step changes is read from these places.
 """
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from engine.attention.base import Chunk
 from engine.attention.device_buffer import FixedBuffer
-from engine.attention.triton_backend import TritonBackend
 from engine.attention.triton_kernels import tiles
 from engine.attention.triton_kernels.attend import WORK_FIELDS
 from engine.attention.triton_kernels.join import JOIN_FIELDS
 from kvcache.sequence import BLOCK_SIZE
 
+if TYPE_CHECKING:  # it makes these plans
+    from engine.attention.triton_backend import TritonBackend
+
 
 class TritonFixedPlan:
     """`base.FixedPlan`: programs stride over the step's work items, whose number they read too."""
 
-    def __init__(self, backend: TritonBackend, num_rows: int, inputs: Sequence[tuple[int, ...]]) -> None:
+    def __init__(self, backend: "TritonBackend", num_rows: int, inputs: Sequence[tuple[int, ...]]) -> None:
         self._backend = backend
         most = min(tiles.FIXED_ITEMS, len(backend.parts))
         shapes = [*inputs, (num_rows,)]

@@ -11,6 +11,7 @@ import torch
 
 from engine.attention.base import Chunk, FixedPlan, StepPlan
 from engine.attention.device_buffer import DeviceBuffer
+from engine.attention.fixed_plan import TritonFixedPlan
 from engine.attention.triton_kernels import tiles
 from engine.attention.triton_kernels.attend import Items, attend
 from engine.attention.triton_kernels.dialect import INTERPRETED
@@ -53,8 +54,6 @@ class TritonBackend:
         return self.taken_apart(plan, self.buffer.upload(plan.arrays()))
 
     def fixed(self, num_rows: int, inputs: Sequence[tuple[int, ...]]) -> FixedPlan:
-        from engine.attention.fixed_plan import TritonFixedPlan  # made of this back end
-
         return TritonFixedPlan(self, num_rows, inputs)
 
     def host_plan(self, chunks: Sequence[Chunk]) -> HostPlan:

@@ -75,7 +75,7 @@ class FakeEngine:
                 if isinstance(step, Exception):
                     unfinished.clear()
                     raise step
-                if isinstance(step, float):
+                if isinstance(step, float | int):
                     await asyncio.sleep(step)
                 elif (request.request_id, step.choice) not in self.stopped:
                     if step.finish_reason:
