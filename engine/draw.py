@@ -76,7 +76,7 @@ def draw(
         top = some.topk(min(NUM_CANDIDATES, some.shape[-1]))
         totals, values, ids = fetched(totals, top.values, top.indices)
         values = values.astype(np.float64)
-        for i, row in enumerate(limited):
+        for i, row in enumerate(limited.tolist()):
             candidates = Candidates(values[i], ids[i], float(totals[i]), some.shape[-1])
             tokens[row] = _draw_limited(scaled[row], candidates, parameters[row], randoms[row])
     return tokens
