@@ -20,11 +20,11 @@ CASES = json.loads((ASSETS / "cases.json").read_text())
 ALWAYS = (
     "text", "no picture", "no sound", "background", "sound absent",
     "one shape: shape", "one shape: colour", "one shape: caption", "one shape: count", "one shape: yes/no",
-    "caption", "count", "colour", "shape", "yes/no", "number", "printed digit", "spoken digit",
+    "caption", "colour", "shape", "yes/no", "number", "printed digit", "spoken digit",
     "spoken number",
 )  # fmt: skip
 # What this checkpoint gets right of them: a mark against regressions, not a goal. Retraining raises it.
-MEASURED = 87
+MEASURED = 95
 
 
 @pytest.fixture(scope="module")
