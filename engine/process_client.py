@@ -86,6 +86,7 @@ class ProcessClient(BaseClient):
         self._resources.callback(loop.remove_reader, descriptor)
         self._process = await asyncio.create_subprocess_exec(
             sys.executable,
+            "-P",  # a folder named engine where the server was started is not ours
             "-m",
             "engine.process",
             address,

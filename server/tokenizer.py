@@ -189,7 +189,7 @@ def _mapping(value: object) -> Mapping[str, Any]:
 
 def _converted(path: Path) -> str:
     """The definition of a checkpoint that has no tokenizer.json. CheckpointError if it has none at all."""
-    command = [sys.executable, "-m", "models.slow_tokenizer", str(path)]
+    command = [sys.executable, "-P", "-m", "models.slow_tokenizer", str(path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=CONVERSION_TIMEOUT_S)
     if done.returncode:
         reason = (done.stderr.strip().splitlines() or ["it says nothing"])[-1]

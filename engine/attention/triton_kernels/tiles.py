@@ -1,8 +1,9 @@
 """How large a tile each kernel works on: a table read in Python, so that nothing is timed at start.
 
-Chosen by cross-compiling with triton 3.8, without a GPU: no spilled registers on sm_80 and sm_90, and shared
-memory within the 99 KiB of the smallest cards, up to MAX_GROUP and MAX_HEAD_DIM. With triton 3.6, there and
-on sm_89, sm_100 and sm_120, a few bytes are spilled in float32. Not by speed, which nobody has measured.
+Chosen by cross-compiling with triton 3.8, without a GPU: no spilled registers on sm_80 and sm_90 (but for 24
+bytes in float32 of 64 heads on one key), and shared memory within the 99 KiB of the smallest cards, up to
+MAX_GROUP and MAX_HEAD_DIM. With triton 3.6, there and on sm_89, sm_100 and sm_120, a few bytes are spilled in
+float32. Not by speed, which nobody has measured.
 """
 
 from typing import NamedTuple
