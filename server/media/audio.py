@@ -75,7 +75,7 @@ def _resampled(blocks: Iterator[np.ndarray], source: SoundFile, sampling_rate: i
 
 
 LOUDEST = 1e10
-"""Full scale is 1; whole numbers stored as floats are below 2.2e9. Of far larger ones a spectrum overflows."""
+"""Full scale is 1; whole numbers in floats are below 2.2e9. Of far larger ones a spectrum overflows."""
 
 
 def _mono(source: SoundFile, limits: MediaLimits) -> Iterator[np.ndarray]:
